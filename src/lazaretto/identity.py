@@ -1,8 +1,7 @@
-"""Who a caller proved to be, and what it may say of itself: the one place that every border asks.
+"""Who a caller proved to be, and what it may say of itself: every interface asks here.
 
-An HTTP key, an MCP connection, the proxy and the operator's own code each make an ``Identity``. It says under which
-names the caller writes, which source it may claim, who is recorded behind a write (the principal), and what the caller
-may clear.
+An HTTP key, an MCP connection, the proxy and the operator's own code each make an ``Identity``: the names under which
+the caller writes, the sources it may claim, the principal recorded behind its writes, and what it may clear.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What a process remembers of texts and pictures it has read: little, by digest, and nothing once something is erased.
+"""What a process remembers of texts and pictures that it read: bounded in bytes, by digest.
 
-Reading the same content twice costs once, so gates remember what they made of it. Such a memory is bounded in bytes,
-its keys are digests, and ``forget`` empties all of them: the ledger calls it when content is erased, and so does
-whoever follows the ledger, for what another process erased.
+``forget`` empties all of it: the ledger calls it when content is erased, and so do followers of the ledger for what
+another process erased.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Pictures from strangers: opened in a process of their own (``picture_worker``), once, whoever asks.
+"""Pictures from strangers: opened in a process of their own (``picture_worker``), once for all who ask.
 
-``opened`` (and ``open_picture`` in async code) has a picture decoded in a worker process that is held to the policy's
-limits and killed when it passes them. Full-size pixels never come back: what gates need of them (a digest, the looks,
-small frames) does. ``first_frame`` decodes in this process, and is for pictures of one's own making.
+The process is held to the policy's limits. Full-size pixels never come back: only a digest, the looks, small frames.
+``first_frame`` decodes in this process, and is for pictures of one's own making.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """Processor time that all gates together may spend on one item, so that no text costs more than the policy gives it.
 
-The guard gives an item its time; whoever works on it in a thread counts what that thread takes, asks how much is left
-before the next step, and says what was left out. Waiting does not count, nor does collecting garbage. Where nothing was
-given (a scan, a training run), there is no limit.
+Work on an item counts its thread's time, asks how much is left before the next step, and says what was left out.
+Waiting and garbage collection do not count. Without a given time (a scan, a training run) there is no limit.
 
-Seconds are those of a quiet machine. Beside busy neighbours the same work takes up to twice the processor time (they
-share caches and memory), and a slow processor takes longer anyway: an honest text would wait for a person because of
-it. So whoever runs a network says how long that took and how long it takes on a quiet machine, and seconds count for
-less while the machine is slower than that.
+Seconds are those of a quiet machine: beside busy neighbours, or on a slow processor, an honest text would run out of
+time. So each run of a network compares its time with that of a quiet machine, and seconds count for less while the
+machine is slower.
 """
 
 from __future__ import annotations

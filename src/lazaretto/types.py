@@ -1,7 +1,6 @@
 """Frozen records that cross folders: what was seen, what was ruled, what was repaired.
 
-Every record is a value: it never changes after it is made, compares by content, and knows how to become plain
-JSON data (``plain``). Folders talk to each other in these records and in nothing else.
+Records never change, compare by content, and become plain JSON data with ``plain``.
 """
 
 from __future__ import annotations

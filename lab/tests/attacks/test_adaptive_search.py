@@ -72,15 +72,16 @@ def pocket() -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", list(STRATEGIES))
 def test_a_short_search_stays_in_its_budget(pocket: Any, strategy: str) -> None:
-    from lazaretto_lab.attacks.adaptive.search import AdaptiveSearch, seek
+    from lazaretto_lab.attacks.adaptive.search import AdaptiveSearch
+    from lazaretto_lab.attacks.infectious.craft import finished
     from lazaretto_lab.pocket.eyes import pixels
 
     models, chats = pocket
     base = np.array(pixels(scene_pictures(1, 78)[0].picture))
-    made = seek(models, base, chats, settings(strategy))
+    search = AdaptiveSearch(models, base, chats, settings(strategy))
+    made = finished(search, lambda _: None)
     assert np.abs(made.pixels.astype(int) - base.astype(int)).max() <= 16
     assert len(made.losses) == 2 and all(np.isfinite(made.losses))
-    search = AdaptiveSearch(models, base, chats, settings(strategy))
     if strategy in SLEEPERS:
         assert search.awake.tolist() == [False, True, False, True]
     if strategy in SEVERAL:

@@ -1,9 +1,8 @@
 """The guard: the one object users hold. Read it first.
 
-An item comes in (``ingest``), the gates that the policy names look at it (``gates``), the decision and everything that
-belongs to it is recorded in one transaction (``ledger``), and what was held or should be held is changed by repairs
-(``repair``). Nothing is acknowledged before it is recorded: when the store is away, every call raises
-``StoreUnavailable``, and goes on working once it is back. How an item passes is ``Core.judge_and_record``.
+An item comes in (``ingest``), the gates of the policy judge it (``gates``), decision and item are recorded in one
+transaction (``ledger``), and repairs change what was held or should be (``repair``). Nothing is acknowledged before it
+is recorded: while the store is away, calls raise ``StoreUnavailable``. ``Core.judge_and_record`` is the way of an item.
 """
 
 from __future__ import annotations

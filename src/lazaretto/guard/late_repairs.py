@@ -1,8 +1,7 @@
-"""What follows when a memory is held after it was in use: what was made from it is looked after, as the policy says.
+"""What follows when a memory in use is held: items that were made from it are looked after, as the policy says.
 
-Structured memories are judged anew without the poison among the evidence, and held where they do not stand up.
-Everything else is a repair (``contain``) that starts from the held memory. Under ``repair.automatic = "ask"`` it is
-proposed to a person; nothing is cut loose or rewritten until somebody applies it.
+Structured memories are judged anew without the poison, and held where they do not stand up. For the rest the repair
+``contain`` starts from the held memory; with ``repair.automatic = "ask"`` it is only proposed to a person.
 """
 
 from __future__ import annotations

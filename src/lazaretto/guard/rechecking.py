@@ -1,8 +1,8 @@
 """Re-evaluation: memories are judged again when the evidence changes and when they are reused.
 
-What proves clean is released; what had slipped through is held, and what was made from it is looked after
-(``late_repairs``). A person's word is never overturned. Each step is one transaction that says in the ledger what it
-looked at and what is left to do, so a process that dies at any point leaves nothing half done; the next one goes on.
+Clean ones are released, missed ones held, with what was made from them (``late_repairs``). A person's word is never
+overturned. Each step is one transaction that records what is left to do, so a process that dies leaves nothing half
+done.
 """
 
 from __future__ import annotations

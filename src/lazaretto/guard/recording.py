@@ -1,7 +1,7 @@
-"""The record of an item: with its ruling, what it was made from and what belongs to it, whole or not at all.
+"""The record of an item: with its ruling, its sources and what belongs to it, whole or not at all.
 
-What the sources of an item are at that very moment has a say in its ruling. When one of them is held or released while
-the item is written, the ruling is made again; likewise when somebody else becomes the owner of its record meanwhile.
+The state of the sources at that moment counts. When one of them is held or released while the item is written, or its
+record gets another owner, the ruling is made again.
 """
 
 from __future__ import annotations

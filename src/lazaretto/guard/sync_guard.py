@@ -1,7 +1,6 @@
 """The guard for synchronous code: every call of ``Guard`` and its parts, waited for.
 
-Each method is made from the coroutine method of the same name, with its signature and its documentation, so the two
-cannot drift apart; a test holds that none is missing.
+Each method is made from the coroutine method of the same name, signature and documentation included.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Who is told what the guard does, while it does it: traces for OpenTelemetry, numbers for Prometheus,
-lines for a log.
+"""Watchers of the guard: traces for OpenTelemetry, numbers for Prometheus, lines for a log.
 
-A watcher is told after the fact, with the moment the call began; it is given no say. One that fails is logged, no more.
-The attribute names of OpenTelemetry are all in this file: those of generative AI's conventions where they exist, ours
-for the rest.
+A watcher is told after the fact and has no say; one that fails is logged. All attribute names of OpenTelemetry are in
+this file: those of the conventions for generative AI where they exist, ours for the rest.
 """
 
 from __future__ import annotations

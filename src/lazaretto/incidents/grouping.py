@@ -1,13 +1,12 @@
 """Which findings belong together, and where each group began.
 
-Two findings are one incident when one is known by the other (the block list names it, one repair took both out, they
-hold the same content), or when one was made from the other. Made from several, it belongs to those whose words or
-picture it carries; where it carries none, to the parents its writer named, else to the nearest that it has most words
-in common with. So two attacks that meet in one agent's reading stay two incidents.
+Two findings are one incident when one is known by the other (the block list names it, one repair took both out, same
+content), or when one was made from the other. A finding with several sources belongs to those whose words or picture it
+carries; else to the parents its writer named, else to the nearest that it shares most words with. So two attacks that
+meet in one agent's reading stay two incidents.
 
-What was found to be fine is not the cause of what still stands, nor the other way round, and neither are two findings
-that contradict each other: a lie reads much like the truth it denies. What came from outside the crew, with no parent
-named, was not made from what its bearer happened to have read inside.
+A finding that proved fine is never joined with one that stands, nor are two that contradict each other: a lie reads
+much like the truth it denies. What came from outside, with no parent named, was not made from what its bearer had read.
 """
 
 from __future__ import annotations

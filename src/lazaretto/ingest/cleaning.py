@@ -1,7 +1,7 @@
-"""A value of any shape with other words in place of every string that may not be passed on.
+"""A value of any shape, with other words in place of every string that may not be passed on.
 
-All strings are judged together first, because an order may be cut in pieces that look harmless alone. Only where that
-is held are the pieces judged each by itself, to find the place; what is harmful only together goes as a whole.
+All strings are judged together first, because an order may be cut in harmless pieces. Where that is held, each piece is
+judged by itself to find the place; what is harmful only together is replaced as a whole.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The fields that cannot carry text, by dialect: what a reading of every string leaves out, in one table.
+"""The fields that cannot carry text, by dialect: what the reading of every string leaves out, in one table.
 
-A field is left out only while what stands there looks as the table says: an id with a space in it, or a "type" that
-is a sentence, is read like any other string. Base64 is left out where it is data that no model reads as text; pictures
-are judged as pictures.
+A field is left out only while its value looks as the table says: an id with a space in it is read like any string.
+Base64 is left out where no model reads it as text; pictures are judged as pictures.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """How a Python value of any kind is opened: which parts it has, and how it is made anew from changed parts.
 
-An object is read by its attributes. One whose memory holds more than attributes (made in C, a socket, an iterator)
-cannot be read that way, and says so.
+An object is read by its attributes. One that holds more (made in C, a socket, an iterator) is reported as unreadable.
 """
 
 from __future__ import annotations

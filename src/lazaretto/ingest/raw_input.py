@@ -1,7 +1,6 @@
 """Raw input becomes an ``Observation``: decoded, inside the limits, with every field checked before anything else runs.
 
-A limit is tested on what is already there (``len``) before anything is copied, so a text of 100 MB costs nothing but
-the refusal.
+Limits are tested before anything is copied, so a text of 100 MB costs nothing but the refusal.
 """
 
 from __future__ import annotations

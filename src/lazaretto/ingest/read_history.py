@@ -1,12 +1,8 @@
 """What each agent has read lately, and since it last took a decision.
 
-It follows the ledger instead of this process's own calls, so it is right when several processes serve one crew, and
-when one command recalls and the next one remembers. Writing a memory takes nothing off it: what was read stays in mind
-for the policy's window of time, whatever is written or read meanwhile. What the agent's last item is already linked to
-is reached through that item, so that a busy agent's items need few links each; once such a chain goes back further than
-two windows, it begins anew.
-
-A key may be used under several names. What it read under one of them counts for what it writes under another, so it has
+It follows the ledger, so it is right when several processes serve one crew. What was read stays in mind for the
+policy's window of time. Items that the agent's last item is linked to are reached through that item, so a busy agent
+needs few links; a chain that goes back further than two windows begins anew. A key that is used under several names has
 a log of its own beside those of the names.
 """
 

@@ -1,8 +1,8 @@
 """A copy of a value in which nothing changes any more, to be judged and handed on in its place.
 
-Judging takes a while, and whoever made a value may still hold it: what a framework reads afterwards has to be what was
-judged. Containers, models, dataclasses and plain objects are copied to their leaves. What cannot be copied surely (a
-mapping or list of another library, an exception, an array) stays itself; ``cleaned`` reads it again once it was judged.
+Whoever made a value may still hold it, and what a framework reads afterwards has to be what was judged. Containers,
+models, dataclasses and plain objects are copied. Other values (mappings of libraries, exceptions, arrays) stay, and
+``cleaned`` reads them again once they were judged.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Every string of a value, wherever it stands: one reading for the proxy, the MCP gateway and the adapters.
 
-The reading is closed. What carries no text is named here (numbers, dates, classes) or in a table of fields
-(``left_out.py``); everything else is read, dict keys too, and what cannot be read is reported, so that the caller
-refuses it. ``replaced`` puts other words in the place of strings and keeps the rest of the value as it is.
+What carries no text is named here (numbers, dates, classes) or in ``left_out.py``. Everything else is read, dict keys
+too; what cannot be read is reported, so that the caller refuses it. ``replaced`` puts other words in place of strings.
 """
 
 from __future__ import annotations

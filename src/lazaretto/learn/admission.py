@@ -1,8 +1,7 @@
 """The memory gate before the case library.
 
-What judges read of a case as guidance is its summary and its cues: those are what a poisoner would write, so those
-are screened as a memory that some other agent wrote. The content of a case may be as harmful as it likes; that is
-what a precedent is for.
+Judges read a case's summary and cues as guidance, so these are screened like a memory of another agent. The content of
+a case may be as harmful as it likes.
 """
 
 from __future__ import annotations

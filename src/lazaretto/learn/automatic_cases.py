@@ -1,9 +1,8 @@
 """Labels and repairs become cases of the debate by themselves, a few with every step of ``guard.recheck``.
 
-What a person called harmful, what a repair or a rehearsal took out, and what the gates had held and a person called
-benign are read from the ledger in order. Their lessons pass the memory gate like every other case and go live in one
-step with the place up to which the ledger was read, so a process that dies leaves nothing half learnt. What is taken
-back (another label, an undone repair, an erasure) takes its case with it.
+They are read from the ledger in order: items called harmful, items that a repair or rehearsal took out, held items
+called benign. Lessons pass the memory gate and go live in one step with the place up to which the ledger was read. What
+is taken back takes its case with it.
 """
 
 from __future__ import annotations

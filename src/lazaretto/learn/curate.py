@@ -1,8 +1,7 @@
 """The Curator: reads cases the panel got wrong, writes the lesson, previews what it would change, and lets it go live.
 
-It works in hindsight, with the truth at hand. A language model writes the lesson, or it is extracted from the
-debate: the spans and the precedents of the side that was right. Either way the lesson is a case like any other and
-passes the library's screens.
+It works in hindsight, with the truth at hand. A language model writes the lesson, or it is taken from the debate: spans
+and precedents of the side that was right. A lesson passes the library's screens like any case.
 """
 
 from __future__ import annotations

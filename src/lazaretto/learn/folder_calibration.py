@@ -1,7 +1,6 @@
-"""A calibration from a folder of benign memories: read them, let benign agents live with them, rehearse them.
+"""A calibration from a folder of benign memories: benign agents live with them, and rehearse them.
 
-What the model answered and what the embedder placed is kept beside the result while the work lasts, so an interrupted
-calibration goes on where it was. The result is written whole or not at all, and then the work folder goes.
+Answers and embeddings are kept beside the result, so an interrupted calibration goes on; then the work folder goes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What people and repairs decided reaches the gates that learn, whatever happens in between.
 
-Lessons are read from the ledger, in order, and how far they were read is kept beside the fingerprints they made: a
-process that dies between a repair and its lesson leaves the lesson to whoever opens the store next. Learning the same
-lesson twice does no harm.
+Lessons are read from the ledger in order, and the place is kept beside the fingerprints they made. Whoever opens the
+store next finishes what a dead process left; learning a lesson twice does no harm.
 """
 
 from __future__ import annotations

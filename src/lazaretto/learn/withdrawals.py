@@ -1,8 +1,7 @@
-"""Taking back what a person decided: items stand, and the block list is, as before the decision.
+"""Taking back what a person decided: items and block list are as before the decision.
 
-Nothing is removed. A ``WITHDRAWN`` event for each item names the events that count no longer (``ledger/standing.py``)
-and says how the item stood; what the decision had changed in the block list is put back in the same transaction. What
-cannot be put back (somebody decided since, a repair that the decision undid) is left and named.
+Nothing is removed: a ``WITHDRAWN`` event per item names the events that count no longer (``ledger/standing.py``), and
+the block list is put back in the same transaction. What cannot be put back is left and named.
 """
 
 from __future__ import annotations

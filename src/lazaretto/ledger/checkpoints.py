@@ -1,9 +1,8 @@
-"""Checkpoints: what others keep of a chain, so that nobody can rewrite it or cut it without being found out.
+"""Checkpoints: what others keep of a chain, so that rewriting or cutting it is found out.
 
-A checkpoint names the last event, the root of the tree over all events, and (where the ledger has a key) is signed. Two
-of them and a proof of a few hundred bytes show that the later chain only added to the earlier one; nobody needs the
-database for that. A witness is wherever checkpoints are sent by themselves: a file, a second store, an HTTP endpoint,
-or standard output for a log collector.
+A checkpoint names the last event and the root of the tree over all events, signed where the ledger has a key. Two of
+them and a short proof show that the later chain only added to the earlier one. Checkpoints are sent to witnesses: a
+file, a second store, an HTTP endpoint, or standard output for a log collector.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""From an event to the edges it adds to the provenance graph: one pure function that the store and the graph share.
+"""From an event to the edges it adds to the provenance graph: one pure function for the store and the graph.
 
-An edge that would join a node to itself is never made. An event whose body was erased keeps only the edges that its
-open columns (subject, agent) prove; the tombstone (``ERASED``) may carry the others in ``edges``, so that a trace
-survives the removal of the content.
+No edge joins a node to itself. An erased event keeps the edges that its open columns prove; the tombstone (``ERASED``)
+may carry the others in ``edges``, so that a trace survives.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The exact bytes that are hashed: how a body becomes bytes, and how an event is linked to the one before it.
 
-A body is stored as the very bytes that were hashed, so key order, float spelling and JSON versions can never matter
-again. Its digest is salted: once body and salt are erased, a short text cannot be guessed from the digest.
+The stored bytes are the hashed ones. Digests are salted: once body and salt are erased, no text can be guessed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Fingerprints of items that were ruled on before: the indexed table behind the block list.
 
-Every change of it is an event (``NOTED`` about ``known:ITEM``), so that the table can be replayed and verified, travels
-with an export, and outlives the content it was taken from.
+Every change is an event (``NOTED`` about ``known:ITEM``): the table can be replayed, verified and exported.
 """
 
 from __future__ import annotations

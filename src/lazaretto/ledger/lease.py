@@ -1,7 +1,6 @@
-"""A right that one process holds at a time, among all that use a store: looking again at memories, telling others.
+"""A right that one process holds at a time among all on a store: rechecking memories, sending webhooks.
 
-On PostgreSQL it is an advisory lock of a session, on SQLite a locked file beside the database. Either ends with the
-process that holds it, however that ends; whoever asks next has it.
+An advisory lock on PostgreSQL, a locked file on SQLite; either ends with its process.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """A Merkle tree over a chain's events, as in RFC 6962: proofs of consistency in the logarithm of its length.
 
-Nodes are hashes of whole subtrees and never change. Those over whole blocks of events are kept (``lz_tree``), each when
-its last block is full: so the length of a chain says which nodes there must be, and ``verify`` finds one that was taken
-away. What lies inside of a block is made from its events again: a proof asks for a few dozen nodes, in two blocks at
-most.
+Nodes above whole blocks of events are kept (``lz_tree``) once the block is full, so the length of a chain says which
+nodes there must be, and ``verify`` finds a missing one. Nodes inside a block are made from its events again.
 """
 
 from __future__ import annotations

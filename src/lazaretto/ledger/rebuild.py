@@ -1,8 +1,7 @@
-"""Derived tables made anew from the chain: what was altered, lost or added in them is gone afterwards.
+"""Derived tables made anew from the chain, which must verify first.
 
-The chain itself is the proof, so it must hold first: nothing is rebuilt from a chain that was altered. Claims are the
-exception among the tables: a model made their vectors, and the chain holds only their digests. Rows that fit their
-digest stay, the others go, and whoever has the model reads those items again (``Ledger.restore_claims``).
+Claims are the exception: a model made their vectors, and the chain has only digests. Rows that fit their digest stay;
+the items of the others are read again by whoever has the model (``Ledger.restore_claims``).
 """
 
 from __future__ import annotations

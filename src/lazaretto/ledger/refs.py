@@ -1,9 +1,8 @@
 """Items that a store of the caller's keeps too: under which name, and what is believed to stand there now.
 
-Every row rests on an event: a ``SEEN`` event whose item has a ref, or a ``NOTED`` event about ``ref:ITEM`` that says
-what became of it over there. What should stand under a ref follows from its versions: the newest one that may be shown,
-unless the caller deleted it. A record belongs to whoever wrote it first. What is *due* is wherever what should stand
-there differs from what is believed to.
+A row rests on a ``SEEN`` event whose item has a ref, or a ``NOTED`` event about ``ref:ITEM``. Under a ref should stand
+its newest version that may be shown, unless the caller deleted it; where another one is believed to stand there, a
+write is *due*. The first writer owns a record.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Whether the database is built as the migrations build it: a trigger, a default or an index can undo what the chain
-proves.
+"""Whether the database is built as the migrations build it: a trigger or an index can undo what the chain proves.
 
-SQLite keeps the statement that made each table and index: they are compared with those of a fresh store in memory.
-PostgreSQL is asked what its catalogue holds about our tables; ``postgres_schema.json`` is the answer of a fresh store
-(a test compares the two).
+In SQLite the stored statements are compared with those of a fresh store in memory. PostgreSQL's catalogue is compared
+with ``postgres_schema.json``, the answer of a fresh store.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Keys that sign the end of a chain, so that whoever can write to the database still cannot speak for the process.
+"""Keys that sign the end of a chain: whoever can write to the database still cannot speak for the process.
 
-Ed25519, from the package ``cryptography``. A chain that is written with a key has every batch of events signed; its
-public half, kept elsewhere, then proves who appended what. A key hands over to another by an event that it signs.
+Ed25519, from ``cryptography``. With a key, every batch of events is signed; the public half, kept elsewhere, proves who
+appended what. A key hands over to another by an event that it signs.
 """
 
 from __future__ import annotations

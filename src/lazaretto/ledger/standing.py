@@ -1,8 +1,7 @@
-"""What counts of what was recorded: events less those that a withdrawal takes back.
+"""The events that count: all but those that a withdrawal takes back.
 
-A decision that is taken back stays in the chain, with a ``WITHDRAWN`` event for each item that names, by number, what
-counts no longer. Whoever works out what people said or what was ruled reads through here (``Tail`` does, with
-``anew``), and so finds everything as if the decision had not been made.
+A decision that is taken back stays in the chain; a ``WITHDRAWN`` event per item names, by number, what counts no
+longer. Readers of labels and rulings read through here (``Tail`` does, with ``anew``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Carrying one tenant's ledger to another store: one JSON document per line, checked link by link on arrival.
 
-Whoever can write a file can write a whole chain with every link sound. So the signatures travel too: whoever knows the
-key, or kept a head or a checkpoint, has them checked on arrival, and ``Importer.proof`` says what was.
+A forged file can have every link sound. So signatures travel too, and are checked on arrival by whoever knows the key,
+a head or a checkpoint; ``Importer.proof`` says what was.
 """
 
 from __future__ import annotations

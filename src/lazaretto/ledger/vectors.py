@@ -1,13 +1,11 @@
 """Vectors beside the ledger: the claims of memories, found by meaning.
 
-A row per claim says where in its item's text the claim stands, and holds its vector in eight bits; the text itself lies
-in the event, once. A model made the vectors, so the chain cannot make them again: the event that records them (the
-item's own, or a ``NOTED`` event about ``claims:ITEM`` for those that are read later) holds how many rows there are and
-their digest, and ``verify`` holds the rows to it. They leave with their item when it is erased.
+A row says where in its item's text a claim stands, and holds its vector in eight bits. A model made the vectors, so the
+chain cannot make them again: the event that records them (the item's own, or a ``NOTED`` event about ``claims:ITEM``)
+holds their number and digest, and ``verify`` checks the rows. They go when their item is erased.
 
-Looking up goes through a small index in memory that follows the table: one sign bit per dimension. Of a small tenant
-every row is looked at; those of a large one lie in cells around fixed centres, so that a look-up touches about a tenth
-of them. What comes out of it is ranked again by the stored vectors, visible items only.
+Look-ups use a small index in memory, one sign bit per dimension. A large tenant's rows lie in cells around fixed
+centres, so that a look-up touches about a tenth of them; what is found is ranked by the stored vectors.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What a server says of its tools, prompts and resources: whether an agent may read it.
 
-A description is meant to instruct, so the rules for instructions apply (``gates/instructions.py``) to every string of
-it, names, titles, defaults and hidden words included; where the ``gates`` extra is installed, the screener's head for
-descriptions counts as one more sign beside them, or is enough by itself where it is sure.
+The rules for instructions apply (``gates/instructions.py``) to every string, hidden words included. With the ``gates``
+extra, the screener's head for descriptions is one more sign, or is enough where it is sure.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """The gateway: stands before other MCP servers and screens what their tools, resources and prompts give to an agent.
 
-The agent is given the gateway instead of the servers. Whatever a server says, results, errors and what stands beside
-them, is judged; a notice stands for what the guard does not allow. A tool or prompt whose description is poisoned, or
-not the one that was approved, is not offered and cannot be used. What cannot be judged (sound, unknown files) is
-withheld, because nobody knows what is in it. What a server asks of the agent or its model (sampling, elicitation,
-roots), what it tells meanwhile (log messages, progress, notices) and its instructions are not passed on, and nothing of
-the agent is told in answer.
+Results and errors are judged; a notice stands for what the guard does not allow. A tool or prompt with a poisoned
+description, or another one than was approved, is not offered. What cannot be judged (sound, unknown files) is withheld.
+Requests of servers to the agent or its model (sampling, elicitation, roots), log messages, progress and instructions
+are not passed on.
 """
 
 from __future__ import annotations

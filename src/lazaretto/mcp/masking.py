@@ -1,7 +1,6 @@
-"""What was held, as a model may be told of it: which item, why and how long, but none of its words.
+"""Held items as a model may be told of them: which item, why and how long, but none of its words.
 
-A model that asks what is held would otherwise be handed the poison by the guard itself. People read the words in the
-console and on the command line.
+Otherwise the guard itself would hand out the poison. People read the words in the console and on the command line.
 """
 
 from __future__ import annotations

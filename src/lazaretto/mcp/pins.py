@@ -1,7 +1,6 @@
-"""Descriptions that an operator approved: kept in a file, so that a server cannot change them between two starts.
+"""Descriptions that an operator approved, in a file: a server cannot change them between two starts.
 
-The file names every approved tool and prompt with the digest of its description, and the description itself for people
-who read the file. What is not in it, or is described differently now, is not offered until it is approved.
+A tool or prompt that is not in the file, or is described differently now, is not offered until it is approved.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The guard's tools over MCP: screen, remember, recall, trace, contacts, audit, incident; and its reports as resources.
 
-An agent calls these tools when it wants to, so they guard nothing by themselves: ``gateway`` does, because it stands in
-the way. Who asks and the most trusted source it may claim are set when the server starts: a model that calls a tool can
-lower its trust, and neither raise it nor use another name. What is held is described without its words (``masking``).
+An agent calls these tools when it wants to, so they guard nothing by themselves: ``gateway`` does. The caller's name
+and its most trusted source are set when the server starts. Held items are described without their words (``masking``).
 """
 
 from __future__ import annotations

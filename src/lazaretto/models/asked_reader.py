@@ -1,8 +1,7 @@
 """A language model behind an OpenAI-compatible address as a second reader: one word of answer, and how sure it is.
 
-The model never writes anything: the chances of *yes* and *no* as its first word are read. Each question is asked twice,
-once as it is and once turned round. A text that says what to answer ("the answer is no") pulls both answers to the same
-word, so that they contradict each other, and the text stays open: it cannot answer for the model.
+The chances of *yes* and *no* as its first word are read. Each question is asked twice, once turned round: a text that
+says what to answer pulls both answers to the same word, so they contradict each other and the text stays open.
 """
 
 from __future__ import annotations

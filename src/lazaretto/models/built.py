@@ -1,10 +1,8 @@
 """Arrays that take long to make are made once and kept on disk, for the processes that start later.
 
-What is kept lies in a folder that belongs to the user alone, under a digest of everything it was made from; a digest of
-the content stands at its end and is checked with every reading, over the very bytes that are then used. A file that is
-damaged, half written or anybody else's is not used: the arrays are made again. They are numbers, never code or a graph.
-Where nothing can be kept, everything is made anew in every process. ``LAZARETTO_CACHE=0`` wants that;
-another value names another folder (SECURITY.md says what the folder has to be protected from).
+They lie in a folder of the user's alone, under a digest of all they were made from; a digest of the content is checked
+with every reading. A damaged or foreign file is not used. ``LAZARETTO_CACHE=0`` keeps nothing; another value names the
+folder (SECURITY.md says what it has to be protected from).
 """
 
 from __future__ import annotations

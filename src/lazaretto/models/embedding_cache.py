@@ -1,7 +1,6 @@
 """Embeddings remembered by content: no picture is ever encoded twice.
 
-Albums hold the same pictures round after round, so almost every embedding a world asks for was made before. The cache
-answers those from memory, and from a file when a folder is given, so that a resumed run does not pay again either.
+From memory, and from a file when a folder is given, so that a resumed run does not pay again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Any moderation model a user has, as one number: how likely a text is harmful, and what the model calls it.
 
-Three kinds, told apart by the model's own configuration: a text classifier (``...ForSequenceClassification``), a chat
-judge that answers *safe* or *unsafe* (Llama Guard and its kin), and one that answers *Yes* or *No* to whether a text
-breaks a rule (ShieldGemma and its kin). A chat judge is never asked to generate: the odds of its two answers are read
-from the next token, so it cannot ramble and one pass is enough.
+Its configuration says which kind it is: a text classifier, a chat judge that answers *safe* or *unsafe* (Llama Guard),
+or one that answers *Yes* or *No* (ShieldGemma). A chat judge never generates: the odds of its two answers are read from
+the next token.
 """
 
 from __future__ import annotations

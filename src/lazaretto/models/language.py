@@ -1,8 +1,4 @@
-"""Which language a text is in, for models that know some languages alone: what they cannot read they must not judge.
-
-A text may speak several languages, so it is told apart sentence by sentence: one sentence in a language that a model
-does not know says nothing about the sentences around it.
-"""
+"""Which language a text is in, sentence by sentence: what a model cannot read it must not judge."""
 
 from __future__ import annotations
 

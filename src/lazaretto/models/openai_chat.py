@@ -1,10 +1,9 @@
 """Any OpenAI-compatible endpoint as a chat model, through the official ``openai`` client over aiohttp.
 
-The client knows keys, proxies (``HTTPS_PROXY`` and its kin) and TLS. Retries, pacing and the circuit breaker are ours,
-because they must also answer what no HTTP client sees: an empty answer, garbage, a server without structured outputs.
-A request that fails becomes a ``Completion`` with a fault instead of an exception, and every token the server reports
-is counted. Once a request of the client has worked, later first attempts send its headers again with another body
-through the same HTTP client; retries go through the whole client (``decisions/models.md#0023``: the figures).
+Retries, pacing and the circuit breaker are ours: they also answer what no HTTP client sees, such as an empty answer or
+a server without structured outputs. A failed request becomes a ``Completion`` with a fault, and every reported token is
+counted. After a first success, first attempts send the client's headers again with another body; retries go through the
+whole client (``decisions/models.md#0023``).
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""What a model backend is: one method that takes a batch.
-
-A chat backend completes a batch of requests; an embedding backend turns a batch of texts or pictures into unit
-vectors. Batches are the one way in, so that a backend can be as parallel as it likes and callers never write loops.
-"""
+"""What a model backend is: one method that takes a batch, so that a backend can be as parallel as it likes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Structured memories as vectors of 768 dimensions, field by field.
 
-Each field (state, context, action, tags) has a block of its own, in proportion to how much of a memory it is: a fixed
-random projection of the field's numbers, brought to a fixed length. So the cosine of two memories is a weighted mean of
-the cosines of their fields, and a change in one field can move it only by that field's share. There is nothing to
-train: the projections are drawn once from a named seed, and tags by the hash of their words.
+Each field (state, context, action, tags) has a block in proportion to its share of a memory: a fixed random projection
+of its numbers, brought to a fixed length. So a change in one field moves the cosine only by that field's share. Nothing
+is trained: projections come from a named seed, tags from the hash of their words.
 """
 
 from __future__ import annotations

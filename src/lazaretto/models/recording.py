@@ -1,7 +1,6 @@
 """A chat model that writes down what another one said, and one that says it again.
 
-Recordings make a debate with paid models repeatable for nothing: the same requests get the same answers, token counts
-included. A request that was never recorded is a fault, not a guess.
+The same requests get the same answers, token counts included. A request that was never recorded is a fault.
 """
 
 from __future__ import annotations

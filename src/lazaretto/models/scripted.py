@@ -1,7 +1,4 @@
-"""Models that say what a script tells them: for tests, dry runs and users' own suites.
-
-They are honest about what they are: nothing here is ever a default of a world or an experiment.
-"""
+"""Models that say what a script tells them: for tests, dry runs and users' own suites. Never a default of anything."""
 
 from __future__ import annotations
 

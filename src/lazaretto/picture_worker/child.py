@@ -1,8 +1,7 @@
 """The worker process: reads bytes of pictures from its standard input, writes what it found to its standard output.
 
-A request is four numbers (``REQUEST``) and the picture's bytes. A reply is two numbers (``REPLY``), a JSON object and
-the raw pixels of the frames one after another. It ends when its input does. It may open no files for writing,
-start no processes, and take no more memory or processor time than it is given, as far as the system holds it to that.
+A request is four numbers (``REQUEST``) and the picture's bytes, a reply two numbers (``REPLY``), a JSON object and raw
+pixels. The process may write no files, start no processes, and take no more memory or time than it is given.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The only place that opens pictures. It knows Pillow alone, for the worker process imports nothing else.
+"""The only place that opens pictures. It imports Pillow alone.
 
-The header is read first and held against the budget, and only then is anything decoded. Only the formats named here
-are tried: some of Pillow's readers start programs (EPS), and a TIFF's pages may each be of any size.
+The header is held against the budget before anything is decoded. Only the formats named here are tried: some of
+Pillow's readers start programs (EPS), and a TIFF's pages may each be of any size.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """How the tables of a policy are read: strictly, into frozen dataclasses, with errors that name the key.
 
-The policy itself and the gates use the same reader: a gate describes its settings as a frozen dataclass and calls
-``read_settings``.
+A gate describes its settings as such a dataclass and calls ``read_settings``.
 """
 
 from __future__ import annotations

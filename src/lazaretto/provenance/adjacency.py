@@ -1,9 +1,7 @@
 """Neighbours of numbered nodes: flat arrays for the bulk, a small table for what came since.
 
-A compressed sparse row (CSR) layout answers both a long thin chain and a hub of a hundred thousand children fast, in
-a fraction of the memory of one list per node. It cannot grow in place, so new edges wait in a table and are merged
-when they have become an eighth of the whole: each edge is then moved a bounded number of times.
-See decisions/provenance.md#0002 for the measurements.
+The compressed sparse row layout is fast for long chains and for hubs. It cannot grow in place, so new edges wait in a
+table and are merged when they have become an eighth of the whole (decisions/provenance.md#0002).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Does one item carry something of another? A comparison of texts, pictures and records that says what it found.
 
-It is what stands between an item that was *influenced* by poison and one that *repeats* it: an agent that had read a
-forged account number is suspect, and its note is poison when the number, a sentence or most of the words are in it.
+It tells items that were *influenced* by poison from those that *repeat* it: a note is poison when the forged number, a
+sentence or most of the words are in it.
 """
 
 from __future__ import annotations

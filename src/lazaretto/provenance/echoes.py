@@ -1,10 +1,8 @@
-"""Who repeats a tainted item word for word, or nearly so, is tainted with it, whether it had read the item or not.
+"""A text that repeats a tainted item, nearly word for word, is tainted too, whether its writer had read it or not.
 
-Taint follows reading and naming (``taint``). A text that was held only because of what it was made from looks harmless
-by itself, so whoever brings the same words again, under another name, would pass. Such a text is kept by a few hashes
-of its word pairs (MinHash) among the ledger's fingerprints; a new text that shares some is compared with it.
-
-A source that is trusted more may say the same: a user's own sentence is not held because an agent had repeated poison.
+A text that is held only for its sources looks harmless, so the same words under another name would pass. It is kept by
+a few hashes of its word pairs (MinHash) among the ledger's fingerprints; texts that share some are compared with it. A
+more trusted source may say the same.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """The provenance graph: where an item came from, whom it reached, and how far it can be trusted.
 
-It is held in memory and follows the ledger: every query first takes in what was appended since the last one, by this
-process or another. Of a long ledger that others wrote before, only what surrounds the items asked about is read
-(``surroundings.py``). Two kinds of question are kept apart:
+It is held in memory, and every query first takes in what any process appended since the last. Of a long ledger only the
+surroundings of the items asked about are read (``surroundings.py``).
 
 - **Forward** questions (blast radius) ask what is still carried: repairs count. ``history=True`` asks what ever was.
-- **Backward** questions (lineage, trust, patient zero, what a decision rested on) and contacts ask about the past,
-  which no repair changes: hidden and superseded items stay in them.
+- **Backward** questions (lineage, trust, patient zero) and contacts ask about the past, which no repair changes.
 """
 
 from __future__ import annotations

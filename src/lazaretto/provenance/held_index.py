@@ -1,11 +1,8 @@
-"""Which of the held items that a writer had read does a new text repeat? Asked by the text, not item by item.
+"""Which held items that a writer had read does a new text repeat? Looked up by the text, not item by item.
 
-An agent may have read thousands of items that are held by now. What they say is read from the ledger once: numbers made
-of their values, phrases and words (``carrying.Marks``) are kept here, sorted, so that a new text is looked up by its
-own. The few items that it shares something with are then read and compared as always, so the answer is the same.
-
-The index follows the ledger: an item that is ruled on again, released, hidden or shown, by whichever process, is read
-anew, and once anything is erased, nothing is kept. It is bounded: what has no room is read every time.
+Held items are read once; numbers made of their values, phrases and words (``carrying.Marks``) are kept, sorted. The few
+items that share something with a new text are read and compared, so the answer is the same. An item whose state changes
+is read anew, and once anything is erased, nothing is kept. What has no room in the index is read every time.
 """
 
 from __future__ import annotations

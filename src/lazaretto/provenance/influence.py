@@ -1,13 +1,11 @@
 """Which items still carry influence, as repairs left them.
 
-- A superseded item carries none: another item has taken its place.
-- A hidden (isolated) item carries none from the moment it was hidden. What it had reached by then stays reached,
-  for hiding a note does not clean the notes already made from it.
-- A cut (pruned) edge carries none, whatever its ends do.
+- A superseded item carries none.
+- A hidden (isolated) item carries none from then on; what it had reached stays reached.
+- A cut (pruned) edge carries none.
 - Undoing a receipt, or releasing an item, gives the influence back.
 
-What an event does to an item's state is read from ``changes_of``, the rule the store itself follows; only cuts, which
-are about an edge and not about an item, are read here.
+States follow ``changes_of``, the rule of the store; only cuts, which are about an edge, are read here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Where a set of infected items began: the origin that explains most of them, and what tells equals apart.
+"""Where a set of infected items began: the origin that explains most of them, and how ties are decided.
 
-Much of the graph is inferred: an agent that recalled ten notes is linked to all ten, though it used one. So between
-origins that explain as many items, a way back that people and agents stated counts for more than one that was inferred,
-and what was held, or comes from a source of little trust, for more than what is merely earlier.
+Much of the graph is inferred: an agent that recalled ten notes is linked to all ten. So stated ways back count for more
+than inferred ones, and held items or little trusted sources for more than merely earlier ones.
 """
 
 from __future__ import annotations

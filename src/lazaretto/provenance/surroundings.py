@@ -1,8 +1,7 @@
-"""Edges of a long ledger, read only around what somebody asks about.
+"""Edges of a long ledger, read only around the items asked about.
 
-Reading every edge of a million items takes many seconds, and most questions concern a few items. So the graph of a long
-ledger begins empty at its head, takes in all that is appended from then on, and reads what is older around the nodes
-that a question meets, each once. The answers are the same: `tests/provenance` asks both ways.
+The graph begins empty at the ledger's head, takes in all that is appended, and reads older edges around the nodes that
+a question meets, each once. The answers are the same: `tests/provenance` asks both ways.
 """
 
 from __future__ import annotations

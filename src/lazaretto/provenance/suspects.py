@@ -1,9 +1,7 @@
 """Who stands behind decisions that failed: suspicion falls on what the failed ones share and the others do not.
 
-A memory that everybody uses stands behind many failures and is no suspect for it. What counts is whether decisions
-that rest on it fail more often than chance lets them, given how often decisions fail at all (hypergeometric tail,
-corrected for how many were looked at). Where no decision succeeded there is nothing to compare with, and the answer
-says so instead of a number.
+It counts whether decisions that rest on a memory fail more often than chance lets them (hypergeometric tail, corrected
+for how many were looked at). Where no decision succeeded, the answer says so instead of a number.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Taint: what is made from something held is held for a person, when it is written and when its source is found later.
+"""Taint: items made from a held item are held for a person, when written and when the source is found later.
 
-Being *made from* a held item (a parent that was named) taints always. Having been *influenced* by one (its writer had
-read it) taints only what repeats something of it: an agent that met poison goes on working, and its honest notes stay.
+Being *made from* a held item (a named parent) always taints. Having been *influenced* by one (its writer had read it)
+taints only what repeats something of it, so an agent that met poison goes on working.
 """
 
 from __future__ import annotations

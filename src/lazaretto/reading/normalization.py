@@ -1,9 +1,7 @@
 """How a text looks, apart from how it is written: the folding under which trivial edits vanish.
 
-The table of look-alikes is written out here: Python has no such data, the packages that carry Unicode's full list fold
-far more than a reader would mistake (and load megabytes for it), and what evades filters in practice is the handful
-of Cyrillic, Greek and Armenian letters that look Latin. Full-width, mathematical and circled letters need no
-table: NFKC folds them.
+The table of look-alikes is written out: Python has none, and Unicode's full list folds far more than a reader would
+mistake. Cyrillic, Greek and Armenian letters that look Latin are what evades filters; NFKC folds the rest.
 """
 
 from __future__ import annotations

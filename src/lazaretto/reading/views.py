@@ -1,9 +1,8 @@
 """What a text says once its disguises are taken off.
 
-An order hidden in base64, in look-alike letters, between zero-width characters, in s p a c e d letters or written
-backwards reaches an agent all the same. Each disguise gives one more view of the text; a view equal to one that is
-there already is left out, so plain text costs nothing extra. Readings that could be made of anything (shifted letters,
-words read backwards) count only where they turn what is no English into English.
+Base64, look-alike letters, zero-width characters, s p a c e d letters, words written backwards: each gives one more
+view of the text, unless it is equal to one that is there. Readings that fit anything (shifted letters, backwards words)
+count only where they turn what is no English into English.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""A search for what is infected: test halves, set aside what is found, and test the rest again.
+"""A search for what is infected: test halves, remove what is found, and test the rest again.
 
-The test is a function that is handed in; it says whether an agent that held only these memories would be infected.
-Nothing takes the place of what is removed. Several viruses are several branches; what hides behind another one is found
-when the rest is tested after the removal.
+The test is a function: would an agent that held only these memories be infected? Several viruses are several branches;
+a hidden one is found when the rest is tested.
 """
 
 from __future__ import annotations

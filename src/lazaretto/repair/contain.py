@@ -1,12 +1,12 @@
 """Contain: the paper's whole remedy from one poisoned memory, chosen by distance and priority.
 
-Priority R = 0.5 P + 0.3 spread + 0.2 conflict. Below 3 hops: isolate; below 6: rewrite from what can be
-trusted; from 6 on: reconcile, that is keep what independent roots support and cut the edge to what they do not.
-Texts are re-derived at any distance where a trusted memory says what the poison says wrongly: those that repeat it are
-put right, those that do not are cut loose, and come back if they were held for nothing but their descent; those that
-only name a poisoned value are left and listed.
-What rests on independent roots, or had only met the poison, is cut loose from every tainted source and stays, unless
-it carries something of the poison: texts are compared, and the gates look again. Whatever stays is listed in the plan.
+Priority R = 0.5 P + 0.3 spread + 0.2 conflict. Below 3 hops: isolate; below 6: rewrite from what can be trusted; from 6
+on: reconcile, that is keep what independent roots support and cut the edge to the rest.
+
+Texts are re-derived at any distance where a trusted memory contradicts the poison: texts that repeat it are corrected,
+others are cut loose (and come back if they were held for their descent alone), texts that only name a poisoned value
+are listed. What rests on independent roots, or had only met the poison, is cut loose and stays unless it carries
+something of the poison. Whatever stays is listed in the plan.
 """
 
 from __future__ import annotations

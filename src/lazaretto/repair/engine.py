@@ -1,11 +1,8 @@
 """Plan, price, dry run, apply, receipt, undo: what every repair goes through.
 
-A plan carries, for each item it touches, the state it saw. Applying compares these with the ledger inside the
-transaction that appends everything; so a plan is applied to exactly what it was made for, as a whole or not at all,
-however much is recorded beside it. The same holds for undoing.
-
-What a step does to an item is in ``ledger/item_state.py``: the recorded plan itself hides and shows; ``replace`` adds
-the new item besides.
+A plan carries the state of each item it touches. Applying compares these with the ledger inside the transaction, so a
+plan is applied to what it was made for, as a whole or not at all; likewise undoing. ``ledger/item_state.py`` has what a
+step does to an item.
 """
 
 from __future__ import annotations

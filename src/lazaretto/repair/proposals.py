@@ -1,8 +1,7 @@
-"""Proposals: what looking again would cut loose or rewrite, waiting for a person who applies or dismisses it.
+"""Proposals: repairs that rechecking suggests, waiting for a person who applies or dismisses them.
 
 The ledger keeps where a proposal starts and what it would do to which items, and no text: the difference is worked out
-when somebody looks at it, so nothing that is erased lives on in it, and it is never older than the items it is about.
-What is applied must be what was looked at; ``work_of`` says so.
+when a person looks at it. What is applied must be what was looked at (``work_of``).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Rewrite: replace a memory by what can be trusted in it.
 
-Text: the stretches that give orders go, a value that a trusted memory contradicts is put right, the rest stays, and the
-step carries the difference to show. Structured records: the action becomes the weighted median of what the nearest
-trusted memories of like situations did. What cannot be rebuilt is hidden.
+Text: stretches that give orders go, values that a trusted memory contradicts are corrected, the rest stays. Structured
+records: the action becomes the weighted median of the nearest trusted memories. What cannot be rebuilt is hidden.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Findings that somebody looked at and accepted: a baseline file, and marks in the notes themselves.
+"""Findings that a person accepted: a baseline file, and marks in the notes themselves.
 
-A mark stands where the finding does, so whoever planted something could plant it too: it counts only where the caller
-asks for it. What was accepted stays in every report, set apart.
+Whoever planted something could plant a mark too, so marks count only where the caller asks for them. Accepted findings
+stay in every report, set apart.
 """
 
 from __future__ import annotations

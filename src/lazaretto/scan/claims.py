@@ -1,8 +1,8 @@
 """The claims of a text as a scan keeps them, and when two of them oppose each other in form.
 
-Without provenance nobody can tell a correction from a lie, and most notes that differ are about different days or
-things. So only pairs count that say nearly the same words of the same names and cannot both hold: another account,
-address, amount or share, or the opposite permission or polarity.
+Without provenance a correction looks like a lie, and most notes that differ are about different things. So only pairs
+count that say nearly the same words of the same names and cannot both hold: another account, address, amount or share,
+or the opposite permission or polarity.
 """
 
 from __future__ import annotations

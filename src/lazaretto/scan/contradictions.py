@@ -1,7 +1,7 @@
-"""Contradictions within a store of which nothing but the texts is known.
+"""Contradictions within a store of which only the texts are known.
 
-Pairs of claims that oppose each other in form (``claims.opposed``) and of which the relation model is sure. The claims
-wait on disk: what is held in memory is the vocabulary, and those claims that are about the same names and occasions.
+Pairs of claims that oppose each other in form (``claims.opposed``), if the relation model is sure. Claims wait on disk;
+memory holds the vocabulary, and the claims about the same names and occasions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads memories out of database files: LangGraph's store, Chroma, Qdrant's local mode, mem0's history.
 
-The files are read as they are, without the packages that wrote them, and are never written to. Qdrant's local mode
-keeps pickles; they are taken apart by an unpickler that makes nothing but empty shells: no code of the file runs.
+The files are never written to, and the packages that wrote them are not needed. Qdrant's pickles are taken apart by an
+unpickler that makes empty shells: no code of the file runs.
 """
 
 from __future__ import annotations

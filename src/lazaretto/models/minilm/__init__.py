@@ -1,9 +1,8 @@
-"""all-MiniLM-L6-v2, the small text encoder that the embedded models stand on: one runtime for all who read with it.
+"""all-MiniLM-L6-v2, the small text encoder that the embedded models stand on: one runtime for all readers.
 
-``base`` finds and verifies the encoder's file; ``weights`` reads it and adds adapters; ``tokens`` cuts texts into
-windows; ``encoder`` runs the network, plain or with an adapter merged in, in full precision or in eight bits, by
-``session`` (onnxruntime); ``embedder`` makes unit vectors of it. Within a process all encoders share the tokenizer and
-the table of words; only the layers, which an adapter changes, are an encoder's own.
+``base`` finds and verifies the file, ``weights`` reads it and adds adapters, ``tokens`` cuts texts into windows,
+``encoder`` runs the network by ``session`` (onnxruntime), ``embedder`` makes unit vectors. All encoders of a process
+share the tokenizer and the table of words.
 """
 
 from lazaretto.models.minilm.base import minilm_folder

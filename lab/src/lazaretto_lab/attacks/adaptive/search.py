@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -193,9 +194,10 @@ def _share(wins: Tensor) -> Tensor:
     return wins.float().mean(dim=1, keepdim=True)
 
 
+@functools.lru_cache(maxsize=1)
 def probe_of(models: Differentiable) -> tuple[Tensor, Tensor]:
     """The gate's probe as everybody can read it: its plans, and of each of its albums (albums, plans) the best cosine
-    of a picture to them."""
+    of a picture to them. Searches on the same models share it."""
     gauge = shipped_gauge()
     plans = models.clip.embed_texts(gauge.plans)
     held = [models.clip.embed_images([k.picture for k in album]) for album in gauge.albums]
