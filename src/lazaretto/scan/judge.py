@@ -1,7 +1,7 @@
 """Judges the texts of a scan, many at a time, each by itself.
 
-Without provenance only the words count: does a text give orders, hide something, or carry a secret? Files that are
-meant to instruct agents may give orders, and are held to ``gates/instructions.py``.
+Without provenance only the words count: does a text give orders, hide something, or carry a secret? A file that is
+meant to instruct agents is excused only for what *may* be an order, and has to keep ``gates/instructions.py`` as well.
 """
 
 from __future__ import annotations
