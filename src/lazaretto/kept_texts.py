@@ -112,7 +112,7 @@ def remembered(
 
 
 def clear_when_forgotten(one: Clears) -> None:
-    """Clear this too when everything is forgotten, as long as somebody uses it."""
+    """Clear this too when everything is forgotten, as long as it is in use."""
     with _lock:
         _kept.add(one)
 

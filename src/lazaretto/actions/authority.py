@@ -58,7 +58,7 @@ _MOST_BEGUN = 10_000
 _MOST_ANSWERED = 50_000
 """Lines of models' answers that are remembered by their digests, the newest."""
 _NEWEST = 5_000
-"""Items that are looked through, whoever wrote them, for a value that somebody endorses."""
+"""Items of any writer that are searched for a value which a person endorses."""
 
 
 def classify(settings: ActionSettings, tool: Tool) -> tuple[ActionClass, str]:
@@ -165,7 +165,7 @@ class Authority:
             used = Draft(EventKind.NOTED, call.subject, call.agent, {"used": state.token})
             try:
                 return self._record(call, "allow", (f"approved by {state.by}",), used, first=f"{_USED}{state.token}")
-            except StaleState:  # somebody else used it a moment ago
+            except StaleState:  # another call used it a moment ago
                 state = call.said.answered(again=True)
         if state.waiting:
             return self._record(call, "ask", call.made.reasons, token=state.token)

@@ -119,7 +119,7 @@ def guess(tool: Tool) -> tuple[ActionClass, str]:
     if arguments & _CODE_ARGUMENTS:
         return ActionClass.EXECUTE, f"it takes {min(arguments & _CODE_ARGUMENTS)!r}"
     if _MEMBER.search(" ".join(words)) or _MEMBER.search(said):
-        return ActionClass.SHARE, "it adds somebody"
+        return ActionClass.SHARE, "it adds a person"
     if arguments & _AMOUNTS and {*words} & {"send", "transfer", "schedule", "update"}:
         return ActionClass.PAY, f"it takes {min(arguments & _AMOUNTS)!r}"
     for action, known in _WORDS:

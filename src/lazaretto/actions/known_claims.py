@@ -202,7 +202,7 @@ def _kind_of(value: ArgumentValue) -> tuple[str, str]:
 
 
 def _same(kind: str, ours: str, theirs: str) -> bool:
-    if kind == "mail":  # somebody may have several addresses in one house
+    if kind == "mail":  # a person may have several addresses in one house
         return ours.rpartition("@")[2] == theirs.rpartition("@")[2]
     if kind == "money":
         return ours == theirs.rpartition(" ")[2]

@@ -17,11 +17,11 @@ class ActionClass(StrEnum):
     READ = "read"  # looks something up
     FETCH = "fetch"  # looks something up at an address that the call names
     WRITE = "write"  # changes something of the crew's own
-    SEND = "send"  # carries words to somebody
+    SEND = "send"  # carries words to a receiver
     PAY = "pay"  # moves money, or orders and books what costs money
     DELETE = "delete"  # takes something away
     EXECUTE = "execute"  # runs code or commands
-    SHARE = "share"  # gives somebody access, or changes what access needs
+    SHARE = "share"  # gives access, or changes what access needs
 
 
 class Kind(StrEnum):

@@ -134,7 +134,7 @@ def _shown(desk: Desk, handler: Handler) -> Endpoint:
 
 
 def _sent(desk: Desk, role: str, handler: Handler) -> Endpoint:
-    """A form: with a session, from a page of that session, by somebody whose role covers it."""
+    """A form: with a session, from a page of that session, by a caller whose role covers it."""
 
     async def endpoint(request: Request) -> Response:
         try:

@@ -183,7 +183,7 @@ def item_view(guard: Guard, item: str) -> ItemView:
 
 
 def _origin(guard: Guard, said: Sequence[TraceStep], every: Sequence[TraceStep]) -> Origin:
-    """``every`` step, those that somebody said apart."""
+    """Every step, with the stated ones apart."""
     known = {step.id for step in said}
     others = [step for step in every if step.id not in known][:NEAR]
     parts = (tuple(rows(guard, [s.id for s in part], hops={s.id: s.hops for s in part})) for part in (said, others))

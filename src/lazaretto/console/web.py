@@ -132,7 +132,7 @@ class Desk:
 
 @dataclass(slots=True)
 class Visit:
-    """One request, by somebody who is let in."""
+    """One request of a caller who is signed in."""
 
     desk: Desk
     request: Request

@@ -58,12 +58,12 @@ class Outbox:
         return tuple(done)
 
     def due(self, system: str, limit: int) -> tuple[DueWrite, ...]:
-        """What is due in a store that somebody else writes to, the longest known record first."""
+        """What is due in a store that the caller writes to, the longest known record first."""
         name = check_name(system, "system", printable=True)
         return tuple(map(self._due_write, self._ledger.refs_of(name, due=True)[:limit]))
 
     def note_written(self, ref: Ref, item: str, write: str, error: str = "") -> bool:
-        """Record what somebody else wrote, or could not write, to a store; False where that was known.
+        """Record what the caller wrote, or could not write, to a store; False where that was known.
 
         It says what stands there now. Where something else should stand there by now, that is due next.
         """

@@ -91,7 +91,7 @@ class Reconciled:
     changed: tuple[ExternalRecord, ...] = ()
     """Under a known ref something else stands there than what was judged."""
     held: tuple[Ref, ...] = ()
-    """In the store, and held here: a write-back is due, or somebody put them back."""
+    """In the store, and held here: a write-back is due, or the caller put them back."""
     missing: tuple[Ref, ...] = ()
     """In the ledger and in use, and not in the store any more."""
     same: int = 0

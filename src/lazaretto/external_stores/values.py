@@ -1,4 +1,4 @@
-"""What is to be read in a value of somebody's own store, and how a new text gets back into it."""
+"""The texts in a value of a caller's store, and how a new text gets back into it."""
 
 from __future__ import annotations
 

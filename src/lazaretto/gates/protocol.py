@@ -99,7 +99,7 @@ class Reviewer(Protocol):
 
 
 FOR_ITS_SOURCE = frozenset({"changes_known_claim", "protected_key", "others_record"})
-"""Rules that hold an item for who says it: the same words from somebody else may be true, and are not block-listed."""
+"""Rules that hold an item for its writer: the same words of another writer may be true, and are not block-listed."""
 BLOCKLIST, CALLED_BENIGN, NEARLY_BENIGN = "blocklist", "called_benign", "called_benign_nearly"
 """The gate that knows people's words, and its rules where a person called the same benign, or nearly the same."""
 OVER = "over"

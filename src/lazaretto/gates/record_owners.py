@@ -112,7 +112,7 @@ class RecordOwners:
 
 def _may(observation: Observation, owner: Observation, new: Witness, old: Witness, weighty: bool) -> bool:
     """Whether a writer may change what stands in a record."""
-    if same_author(observation, owner):  # the owner, unless somebody who is trusted more wrote there since
+    if same_author(observation, owner):  # the owner, unless a more trusted writer wrote there since
         return new.trust >= old.trust or (not weighty and new.same_voice(old))
     return new.trust >= old.trust and (not weighty or observation.source in _PEOPLE)
 

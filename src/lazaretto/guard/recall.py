@@ -38,7 +38,7 @@ class Recalled:
     score: float | None
     """How well it fits the query; higher is better, None without a query."""
     conflicts: tuple[str, ...] = ()
-    """Items that contradict it, held ones too, until somebody settles it: do not rely on it unchecked."""
+    """Items that contradict it, held ones too, until a person settles it: do not rely on it unchecked."""
     ref: Ref | None = None
     """Where a store of your own keeps it."""
 

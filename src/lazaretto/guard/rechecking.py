@@ -213,7 +213,7 @@ class Rechecker:
 
     def _with_sources(self, one: Looked) -> Looked:
         """The look with what the item's sources and the owner of its record say: what is made from something held, or
-        waits to change somebody else's record, is not released."""
+        waits to change another writer's record, is not released."""
         found = taint.today(one.observation, self._ledger, self._graph, self._policy.taint.ruling)
         state = self.log.state(one.item)
         waits = one.observation.ref is not None and state is not None and not state.visible

@@ -73,7 +73,7 @@ class Recorder:
                 claims = self._claims_of(observation)
                 self._ledger.append_item(observation, drafts, states=states, claims=claims, record=seen_record)
             except StaleState:
-                continue  # a source was held or released in between, or somebody else wrote to the record
+                continue  # a source was held or released in between, or another writer wrote to the record
             except InputError as error:
                 before = self.earlier_decision(observation) if error.field == "id" else None
                 if before is None:

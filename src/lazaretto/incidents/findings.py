@@ -118,7 +118,7 @@ class FindingLog:
         """Item -> the event that cut it loose from what it was made from."""
 
     def for_a_person(self) -> dict[str, Waiting]:
-        """What waits for a decision; a copy of what somebody condemned or a repair took out waits for none."""
+        """Items that wait for a decision, without copies of items that a person condemned or a repair took out."""
         return {item: one for item, one in self.waiting.items() if self.waits_for_a_person(item)}
 
     def waits_for_a_person(self, item: str) -> bool:

@@ -58,7 +58,7 @@ class Incidents:
         self._log.watched = self._watched
         self._linked = 0
         self._screened: tuple[int, dict[str, int]] = (0, {})
-        """Last event read, and per agent when somebody last looked at it (see ``guard.incidents.note_screened``)."""
+        """Last event read, and when each agent was last looked at (see ``guard.incidents.note_screened``)."""
 
     def all(self, state: State | None = None, *, limit: int | None = None) -> tuple[Incident, ...]:
         """Every incident, the one with the newest finding first; ``state`` keeps those that stand so."""

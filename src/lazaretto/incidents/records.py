@@ -135,4 +135,4 @@ class Held:
     text: str
     reasons: tuple[str, ...]
     appealed: bool
-    """Whether somebody disputes the ruling."""
+    """Whether the ruling is disputed."""

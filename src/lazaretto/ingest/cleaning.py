@@ -48,7 +48,7 @@ async def cleaned(
     leave_out: LeaveOut | None = None,
     block: Callable[[str], Any] = text_block,
 ) -> Cleaned:
-    """The value as it may be passed on. Whoever hands on a value that somebody else holds gives a copy of it
+    """The value as it may be passed on. If others still hold the value, give a copy of it
     (``still``); where there is none, one that reads otherwise after it was judged is withheld.
 
     ``picture`` judges pictures, which without it cannot be judged; ``block`` is what stands for a block with a picture.

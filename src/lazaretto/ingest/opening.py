@@ -72,7 +72,7 @@ class Parted:
     text: str | None = None
     picture: bytes | None = None
     keyed: bool = False
-    """Whether the steps are keys that somebody chose, and so texts themselves."""
+    """Whether the steps are keys of the caller's choice, and so texts themselves."""
 
 
 Opened = Silent | Code | Unreadable | Parted
@@ -230,7 +230,7 @@ def _model(value: Any) -> Opened:
             next(space for space in inner if name in space)[name] = part
         return same
 
-    if extra:  # names that somebody else chose are texts
+    if extra:  # names that others chose are texts
         names = sorted(extra)
         parts.append((_NAMES, names))
         return Parted(parts, build=lambda new: build(new[:-1]) if new[-1][1] == names else None)

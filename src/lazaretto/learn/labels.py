@@ -82,7 +82,7 @@ class Labels:
         raise StoreUnavailable(f"what came from {item} keeps changing; nothing was recorded, try again")
 
     def appeal(self, item: str, reason: str, by: str) -> Event:
-        """Record that somebody disputes the ruling on an item."""
+        """Record that the ruling on an item is disputed."""
         event = self._ledger.append([Draft(EventKind.APPEALED, item, body={"by": by, "reason": reason})])[0]
         self._tell(self._ledger.item(item), Ruling.REVIEW)
         return event

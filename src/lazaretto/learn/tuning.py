@@ -44,7 +44,7 @@ class Counts:
     honest: int
     """Items held that nobody called harmful."""
     findings: int
-    """Items held that somebody called harmful."""
+    """Held items that a person called harmful."""
     unsure: int
     """Items that only reading again could tell; they are counted by what is known."""
 
@@ -78,7 +78,7 @@ class Tuning:
     honest: int
     """Items that nobody called harmful."""
     findings: int
-    """Items that somebody called harmful."""
+    """Items that a person called harmful."""
     differing: int
     """Items that today's settings rule otherwise than they were ruled."""
     now: Counts

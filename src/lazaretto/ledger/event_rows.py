@@ -1,4 +1,4 @@
-"""Events as they come back from the store, or have just gone into it: made from their rows when somebody looks."""
+"""Events of the store, or just written to it: a row becomes an event when it is read."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class Followed(Readable, Protocol):
 
 
 class Tail:
-    """How far somebody has read. The callers' own lock keeps two threads from reading at once."""
+    """How far a follower has read. The callers' own lock keeps two threads from reading at once."""
 
     def __init__(
         self,

@@ -197,7 +197,7 @@ class Pool:
             return [worker._process.pid for worker in self._workers]
 
     def hold(self) -> None:
-        """Somebody will have pictures opened: the workers stay until ``release``."""
+        """Keep the workers until ``release``, because pictures will be opened."""
         with self._lock:
             self._users += 1
 

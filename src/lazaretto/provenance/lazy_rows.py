@@ -1,4 +1,4 @@
-"""Rows that are made when somebody looks: an answer of a hundred thousand rows costs what its columns cost."""
+"""Rows that are made when they are read: an answer of a hundred thousand rows costs what its columns cost."""
 
 from __future__ import annotations
 

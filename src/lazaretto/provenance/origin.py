@@ -45,7 +45,7 @@ def covering_origin(index: GraphIndex, given: Sequence[int], healthy: Sequence[i
 
 
 def _parents(index: GraphIndex, ancestry: Sequence[int]) -> tuple[Parents, Parents]:
-    """The parents of each node, and those of them that somebody stated: a derivation, or what a decision rested on."""
+    """The parents of each node, and the stated ones among them: derivations, and what decisions rested on."""
     owners, parents, _, tags = index.parents.gather(ancestry)
     every: Parents = {node: [] for node in ancestry}
     stated: Parents = {node: [] for node in ancestry}

@@ -315,7 +315,7 @@ def _spoken_for(told: Iterable[Event]) -> bool:
 
 
 def today(observation: Observation, ledger: Ledger, graph: ProvenanceGraph, ruling: Ruling) -> Verdict | None:
-    """What an item's sources say about it now; nothing where somebody released it after a taint."""
+    """The taint of an item by its sources' state now; none where a person released it after a taint."""
     sources = graph.came_from(observation.id)
     if _weighed(observation) or not sources or _excused(observation.id, ledger):
         return None

@@ -24,7 +24,7 @@ a value of it."""
 
 @dataclass(frozen=True, slots=True)
 class RepairRequest:
-    """What somebody wants repaired."""
+    """Which item is to be repaired, and why."""
 
     item: str
     """Where it starts."""

@@ -1,4 +1,4 @@
-"""Remove: take out the items that somebody, or a bisection, found."""
+"""Remove: take out the items that a person, or a bisection, found."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A finding that somebody accepted earlier."""
+    """A finding that was accepted earlier."""
 
     finding: Finding
     by: str

@@ -82,7 +82,7 @@ RULES: Mapping[str, tuple[str, str, str]] = {
     "unknown_language": (
         "Language not judged",
         "The screener was not made for the language of the text.",
-        "Let somebody read it who knows the language, or set up a reader: lazaretto deep setup e5.",
+        "Let a person read it who knows the language, or set up a reader: lazaretto deep setup e5.",
     ),
     "too_long_to_read_whole": ("Not read whole", "Only parts of the text were judged.", "Split the note into parts."),
 }

@@ -20,7 +20,7 @@ from lazaretto.ledger.standing import standing_events
 from lazaretto.types import EventKind
 
 STEPS = 20
-"""Of looking again, at most, when somebody asks for it; each makes a few cases."""
+"""Steps of rechecking, at most, when a person asks for it; each makes a few cases."""
 LISTED = 40
 SHOWN_CASES = 12
 

@@ -104,7 +104,7 @@ async def decide(visit: Visit) -> Response:
 
 
 async def appeal(visit: Visit) -> Response:
-    """Dispute a ruling; it waits in the queue until somebody decides."""
+    """Dispute a ruling; it waits in the queue for a decision."""
     item, reason = visit.path("item"), visit.field("reason").strip()
     if not reason:
         raise InputError("reason", "is empty", "Say in a sentence why the ruling is wrong")

@@ -41,7 +41,7 @@ class LedgerMemory:
     def __init__(self, ledger: Ledger, mode: Mode, fingerprint: str) -> None:
         self._ledger, self._mode, self._fingerprint = ledger, mode, fingerprint
         self.rounds = 0
-        """How often somebody was looked at."""
+        """How often an agent was looked at."""
         self._tail = Tail(ledger, _TALK, back=WINDOW)
         self._decided = Tail(ledger, _DECIDED, anew=self._decide_anew)
         self._deciding_anew = False
@@ -147,7 +147,7 @@ class LedgerMemory:
                 self._kept[key], self._heard_from[key] = row, body.get("heard_from", 0)
                 mode.monitor.readings[key] = reading = MemoryEvidence.of_row(row)
                 if reading.collapse is not None and not opening:
-                    mode.monitor.urgent.discard(key)  # somebody else has looked into it
+                    mode.monitor.urgent.discard(key)  # another process has looked into it
         elif isinstance(mode, MonitorMode) and body.get("removed") and body["key"] not in mode.removed:
             self._recall_removed(event.subject, body["key"], mode)
 

@@ -47,7 +47,7 @@ HEARD = 4
 CLOSER = 2
 """Rehearsals in a closer look, each by four people of whom none is in the other."""
 MOST = 0.5
-"""Share of what is said in a closer look that must be said again by somebody else."""
+"""Share of the sentences of a closer look that another person must repeat."""
 LOOKS = 3
 """Closer looks, by people of whom none was asked before, that acquit what is fetched as no benign memory is."""
 
@@ -87,7 +87,7 @@ class Diagnosis:
 
     agent: str
     culprits: tuple[str, ...] = ()
-    """Keys of the memories that would make it speak for somebody else."""
+    """Keys of the memories that would speak through it."""
     evidence: Mapping[str, float] = field(default_factory=dict)
     """Joint evidence of each culprit."""
     unread: tuple[str, ...] = ()
@@ -413,7 +413,7 @@ class MemoryMonitor:
 
 
 def _shown(album_item: AlbumItem) -> str:
-    """What somebody would quote of a memory: a note itself, the title of a picture."""
+    """The words to quote of a memory: a note itself, the title of a picture."""
     return album_item.note or album_item.title
 
 

@@ -466,7 +466,7 @@ def record_verdict(observation: Observation, judged: RecordJudgement, ruling: Ru
 
 
 def _taxonomy(channel: Channel) -> tuple[str, ...]:
-    """What OWASP calls it: an order to a colleague, in what is kept, or in what somebody reads."""
+    """The number in OWASP's list, by channel: said to a colleague, kept, or read."""
     return ({Channel.MESSAGE: INTER_AGENT, Channel.MEMORY: MEMORY_POISONING}.get(channel, GOAL_HIJACK),)
 
 

@@ -112,7 +112,7 @@ def differing_values(old: Claim, new: Claim) -> tuple[WrongValue, ...]:
 
 
 def other_names(old: Claim, new: Claim) -> bool:
-    """Whether each names somebody or something that the other does not."""
+    """Whether each has a name that the other does not have."""
     ours, theirs = (_tokens(_by_kind(claim).get("name", set())) for claim in (old, new))
     return bool(ours - theirs) and bool(theirs - ours)
 
@@ -289,7 +289,7 @@ _EXACT = STRONG | {"money", "percent", "time"}
 
 def differs_in_a_value_alone(old: Claim, new: Claim) -> bool:
     """Whether two claims say the same words of the same names, with another value of a kind that names one thing, or
-    the same words and values with the name of somebody else who decides.
+    the same words and values with another name of who decides.
 
     A model takes such texts for the same; numbers are left out, because they may tell subjects apart (line 3, line 5).
     """

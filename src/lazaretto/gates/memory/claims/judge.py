@@ -65,7 +65,7 @@ what lies farther apart."""
 _READ_TWICE = (0.2, 0.35, 0.5, 0.7, 0.85, 0.93)
 """So near to each other that every answer above the first is one of full precision: it goes into a mean."""
 _ASKED_AGAIN = 1
-"""Pairs that are read only to find out whether somebody says the same, where nothing is opposed: the nearest."""
+"""Nearest pairs that are read only for agreement, where nothing is opposed."""
 _REFUSED = "changes_known_claim"
 _NAMED = 4
 _BEFORE_CLOCK = 4

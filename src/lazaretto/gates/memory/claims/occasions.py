@@ -23,7 +23,7 @@ class Kind(StrEnum):
     RULE = "rule"
     """What must, may or must not be done."""
     OPINION = "opinion"
-    """What somebody thinks of something."""
+    """An opinion."""
 
 
 _IRREGULAR = (

@@ -29,7 +29,7 @@ _AMOUNTS = frozenset({"quantity", "number", "percent", "money"})
 
 def at_stake(old: Claim, new: Claim) -> bool:
     """Whether a change from one claim to the other moves money, access, safety or permissions, sends something
-    elsewhere, fetches it from elsewhere, or has somebody else decide."""
+    elsewhere, fetches it from elsewhere, or lets another person decide."""
     if old.sensitive or new.sensitive:
         return True
     differing = differences(old, new)
