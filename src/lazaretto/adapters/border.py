@@ -40,11 +40,11 @@ _SAID: ContextVar[tuple[SourceClass | str | None, tuple[str, ...] | None] | None
     "lazaretto_said", default=None
 )
 _FEWEST_WORDS = 4
-"""Names of fewer words in all say nothing that anybody could follow."""
+"""Names of fewer words in all are too short for an order."""
 
 
 def notice(decision: Decision) -> str:
-    """What stands where something was held: enough to find it, and nothing of it."""
+    """The notice in place of a held text: the item's id, and none of its words."""
     return f"{NOTICE}: {decision.ruling.label}, {decision.rule}, item {decision.item}]"
 
 
@@ -53,7 +53,7 @@ WITHHELD = object()
 
 
 def _instead(decision: Decision) -> str | None:
-    """The text to use in the place of one that has to be rewritten; nobody has judged it yet."""
+    """The text in place of one that has to be rewritten; it is not judged yet."""
     return decision.replacement or None if decision.ruling is Ruling.REWRITE else None
 
 
@@ -87,7 +87,7 @@ class Border:
         return agent_name(self._agent or _AT_WORK.get() or self._acting())
 
     def wait(self, work: Callable[..., Awaitable[T]], *arguments: Any, **named: Any) -> T:
-        """One of the calls below from synchronous code, inside a running event loop too."""
+        """Wait for one of the calls below in synchronous code, also inside a running event loop."""
 
         who, said = self.agent, _SAID.get()  # known in this thread alone
 
@@ -149,7 +149,7 @@ class Border:
         return await self._read(text, Channel.MESSAGE, agent, SourceClass.DIRECT_USER)
 
     async def said(self, text: str, *, agent: str | None = None) -> str:
-        """What a model answered, before anybody acts on it, or a notice."""
+        """A model's answer before it is acted on, or a notice."""
         if self.guard.policy.actions:
             self.guard.actions.has_said(self.agent if agent is None else agent_name(agent), text)
         return await self._read(text, Channel.MESSAGE, agent, SourceClass.MODEL_INFERENCE)
@@ -243,7 +243,7 @@ class Border:
     async def clean(
         self, value: Any, judge: Callable[[str], Awaitable[str]], *, agent: str | None = None, dialect: str = "plain"
     ) -> Cleaned:
-        """The same, with what was changed in it. Every string counts, and what cannot be read is withheld."""
+        """As ``cleaned``, with the list of changes. Every string is read; what cannot be read is withheld."""
         return await cleaned(value, judge, picture=partial(self.picture, agent=agent), leave_out=left_out(dialect))
 
     async def names(self, *names: Any, agent: str | None = None) -> bool:
@@ -298,7 +298,7 @@ class Border:
         return value if decision.allowed else WITHHELD
 
     async def _without(self, value: Any, who: str) -> Any:
-        """A value in which every text that has to be rewritten is."""
+        """A value with every text rewritten that has to be."""
 
         async def judge(text: str) -> str:
             found = await self.guard.screen(text, agent=who, channel=Channel.MEMORY, source=self._source)
@@ -308,7 +308,7 @@ class Border:
         return await self.cleaned(value, judge, agent=who)
 
     async def forget(self, ref: Ref | Sequence[str], *, agent: str | None = None) -> bool:
-        """Whether a record may be deleted: it is the agent's own, or nobody's. The guard is told so."""
+        """Whether a record may be deleted: it is the agent's own or has no owner. The guard notes the deletion."""
         where, who = check_ref(ref), self.agent if agent is None else agent_name(agent)
         try:
             await self.guard.stores.forget(where, agent=who)

@@ -113,11 +113,11 @@ class GuardedStorage:
             self._storage.update(allowed)
 
     def search(self, *arguments: Any, **named: Any) -> list[tuple[MemoryRecord, float]]:
-        """What may be read."""
+        """Records that the agent may read."""
         return self._border.wait(self._hits, self._storage.search(*arguments, **named))
 
     async def asearch(self, *arguments: Any, **named: Any) -> list[tuple[MemoryRecord, float]]:
-        """What may be read."""
+        """Records that the agent may read."""
         return await self._hits(await self._storage.asearch(*arguments, **named))
 
     async def _hits(self, found: list[tuple[MemoryRecord, float]]) -> list[tuple[MemoryRecord, float]]:
@@ -197,7 +197,7 @@ class StorageRecords:
 
 @contextmanager
 def guarded_hooks(guard: Guard | SyncGuard, *, agent: str = "agent") -> Iterator[None]:
-    """While it lasts, every crew of this process has its tool results and its models' inputs and answers judged.
+    """Inside the block, tool results and models' inputs and answers of every crew of this process are judged.
 
     CrewAI's hooks belong to the process, not to a crew. Where the policy has a table ``[actions]``, each call of a tool
     is asked about first; CrewAI itself tells the model that one was blocked, and the log says which and why.

@@ -18,7 +18,7 @@ from lazaretto.ingest.read_history import is_reading, reader_body
 from lazaretto.types import Channel, Decision, Draft, EventKind, Ruling, SourceClass
 
 _FAILED = "fail:"
-"""How the rule of a decision begins that only stands for a gate which did not answer."""
+"""Prefix of the rules of decisions that stand for a gate which did not answer."""
 _TRIES = 8
 """Failures of one passage after each of which it is judged again at once; later ones wait for a pause."""
 _PAUSE_S = 60.0
@@ -40,7 +40,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What became of it."""
+    """The outcome for one passage."""
 
     item: str
     allowed: bool

@@ -220,7 +220,7 @@ def show_one_proposal(
 
 
 def texts_of(found: ProposedRepair, ledger: Ledger) -> dict[str, str]:
-    """What the items of a proposal say; of one with a secret in it, that it has one."""
+    """The texts of a proposal's items; for a text with a secret, a note that it has one."""
     ids = [found.proposal.origin, *(one.item for one in found.changes), *found.plan.left]
     states = ledger.states(ids)
     return {

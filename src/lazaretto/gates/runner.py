@@ -129,7 +129,7 @@ class GateSlot:
 
 
 def _load(outcome: Future[None], warm_up: Callable[[], None]) -> None:
-    outcome.set_running_or_notify_cancel()  # from here on nobody can cancel it
+    outcome.set_running_or_notify_cancel()  # from here on it cannot be cancelled
     try:
         warm_up()
     except BaseException as error:
@@ -140,7 +140,7 @@ def _load(outcome: Future[None], warm_up: Callable[[], None]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What all the gates said, and what became of each."""
+    """The verdicts of all gates, and how each gate ran."""
 
     verdicts: tuple[Verdict, ...]
     runs: tuple[GateRun, ...]
@@ -196,7 +196,7 @@ async def _warm_up(slots: Iterable[GateSlot]) -> None:
         await asyncio.to_thread(give_back_memory)
         for one in loading:
             if one.done() and not one.cancelled():
-                one.exception()  # it is asked for again, and said, by the gate itself
+                one.exception()  # the gate itself tries again, and reports it
 
 
 async def _run_gate(
@@ -235,14 +235,14 @@ def _needed(gate: Gate) -> float:
     """The time a gate's own settings ask for (``needs_s``), past the channel's timeout; most ask for none."""
     try:
         return float(getattr(gate, "needs_s", 0.0))
-    except Exception:  # whatever a gate put there, it is not a time
+    except Exception:  # a gate's setting that is no time
         return 0.0
 
 
 def _understands(gate: Gate, channel: Channel) -> bool:
     try:
         return channel in gate.channels
-    except Exception:  # whatever a gate put there, it does not name this channel
+    except Exception:  # a gate's setting that does not name this channel
         return False
 
 

@@ -96,7 +96,7 @@ class Core:
         ``writes``: the agent made it itself, so what it read lately counts; ``stated``: it says what it made it from;
         ``stands``: it stands in a store of the caller's own already.
         """
-        self.require_open()  # before the gates are troubled
+        self.require_open()  # before any gate runs
         began = now()
         observation = read_observation(raw, self.ledger.namespace, self.policy.limits)
         await self.catch_up()
@@ -155,7 +155,7 @@ class Core:
         return self._cases
 
     async def catch_up(self) -> None:
-        """Once, before the first item: tell the gates what another process decided and left untold when it ended."""
+        """Once, before the first item: teach the gates the decisions that an earlier process left untaught."""
         if not self.lessons.current:
             await self.in_store_thread(self.lessons.catch_up)
 
@@ -179,7 +179,7 @@ class Core:
             raise GuardClosed
 
     async def in_store_thread(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Store calls block; the caller's event loop must not."""
+        """Run a blocking call of the store in a thread, so that the caller's event loop goes on."""
         loop = asyncio.get_running_loop()
         try:
             waiting = loop.run_in_executor(self._store_threads, functools.partial(work, *arguments))

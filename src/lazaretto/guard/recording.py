@@ -26,7 +26,7 @@ _TRIES = 10
 FollowUps = Callable[[Observation, Decision], list[Draft]]
 """Says which events belong to an item besides its ruling; they are recorded with it or not at all."""
 Owned = Callable[[Observation], tuple[Verdict | None, SeenRecord]]
-"""What the owner of an item's record has to say, with the record as it was seen."""
+"""The ruling for the owner of an item's record, with the record as it was seen."""
 
 
 class Recorder:
@@ -78,7 +78,7 @@ class Recorder:
                 before = self.earlier_decision(observation) if error.field == "id" else None
                 if before is None:
                     raise
-                return before  # the same call, sent twice, was a moment earlier
+                return before  # the same call, sent twice, arrived a moment earlier
             verdicts = decision.active_verdicts
             if verdicts:  # a ruling that only stands for a broken gate teaches nothing about the item
                 self._tell(observation, max(v.ruling for v in verdicts), verdicts)
@@ -104,7 +104,7 @@ class Recorder:
         return None if ruled is None or ruled.body is None else decision_from_body(ruled.body)
 
     def in_mind(self, observation: Observation, stated: bool) -> RecentReads:
-        """What the writer read lately and did not name; nothing where its word is enough that it names everything."""
+        """What the writer read lately and did not name; empty where the writer is trusted to name everything."""
         rules, trust = self._policy.influence, self._policy.trust.table()
         if not rules.infer or (stated and trust[observation.source] >= rules.believe_from):
             return RecentReads()

@@ -54,9 +54,9 @@ class RawInput:
     once: str | None = None
     """The caller's own name for this write: the same name is the same item, however often it is sent."""
     ref: Ref | Sequence[str] | None = None
-    """Where that store keeps it: system, namespace and key."""
+    """The memory's place in that store: system, namespace and key."""
     value: Any = None
-    """What it keeps there; the text is then read out of it."""
+    """The value that the store keeps; the text is then read out of it."""
     principal: str | None = None
     """Who proved to be behind the write; None: the operator's own process, which vouches for the agent's name."""
 

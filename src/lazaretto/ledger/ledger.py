@@ -392,7 +392,7 @@ class Ledger(LedgerReader):
 
     @property
     def scrubbed(self) -> bool:
-        """False while bytes of what was erased may still lie in SQLite's log, because a reader still has the old state open."""
+        """False while SQLite's log may still have erased bytes, because a reader has the old state open."""
         return self._store.scrubbed
 
     def erase(self, item: str, reason: str) -> Event:

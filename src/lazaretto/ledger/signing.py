@@ -49,7 +49,7 @@ def key_id(public: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """What a signature is checked with; may be known to everybody."""
+    """The public half, which checks signatures."""
 
     raw: bytes
 
@@ -140,7 +140,7 @@ class Trust:
         self._keys = {key.id: key for key in keys}
         self._next: dict[str, PublicKey] = {}
         self.ever = list(keys)
-        """Those that were trusted at any time."""
+        """Keys that were trusted at any time."""
 
     def fault_in(self, key: str, message: bytes, signature: bytes) -> str | None:
         """Why a signature proves nothing; None when it does."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("lazaretto")
 BETWEEN = "__"
-"""Stands between the name of a server and that of its tool where the gateway stands before several."""
+"""Separates the server's name from the tool's where the gateway has several servers."""
 _PAGES = 50
 _SHOWN = {"meta", "icons"}
 """Not part of what is approved: it may change from call to call. It is judged all the same."""
@@ -107,7 +107,7 @@ class Gateway:
         return name if len(self._clients) == 1 else f"{server}{BETWEEN}{name}"
 
     def _meant(self, shown: str) -> tuple[Client, str, str]:
-        """The client, the server and the server's own name for what the agent calls so."""
+        """The client, the server, and the server's own name for a name that the agent uses."""
         if len(self._clients) == 1:
             ((server, client),) = self._clients.items()
             return client, server, shown
@@ -126,7 +126,7 @@ class Gateway:
             raise ServerFailed(await self._results.of_error(error, server)) from None
 
     async def _listed(self, server: str, kind: str) -> list[Any]:
-        """What a server lists of a kind; nothing where it cannot say."""
+        """A server's list of one kind; empty where it has none."""
         client, several = self._clients[server], f"{kind}s"
         if getattr(client.server_capabilities, several, None) is None:
             return []
@@ -165,7 +165,7 @@ class Gateway:
                 else:
                     found.append(tool.model_copy(update={"name": shown}))
         self._described = {tool.name: (str(tool.description or ""), tool.input_schema) for tool in found}
-        self._offered = {tool.name for tool in found} - set(self.refused)  # two of one name: neither is sure
+        self._offered = {tool.name for tool in found} - set(self.refused)  # two with one name: neither is offered
         return [tool for tool in found if tool.name in self._offered]
 
     async def call(self, shown: str, arguments: dict[str, Any] | None) -> Any:

@@ -33,12 +33,12 @@ class Described:
 
     @property
     def key(self) -> str:
-        """What it is kept under."""
+        """The name under which its approval is kept."""
         return f"{self.server}/{self.kind}/{self.name}"
 
     @property
     def digest(self) -> str:
-        """Of all that is said of it."""
+        """A digest of the whole description."""
         return hashlib.sha256(orjson.dumps(dict(self.about), option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 

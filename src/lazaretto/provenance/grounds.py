@@ -15,7 +15,7 @@ _MOST_BITS = 1 << 28
 
 
 def together(index: GraphIndex, starts: Sequence[int], source_trust: Mapping[SourceClass, float]) -> Ground:
-    """What several items stand on, taken as one: one walk back, however much they share."""
+    """The roots of several items together, by one walk back."""
     everyone = _lineage(index, starts)
     values, names = index.own_trust(everyone, source_trust), index.items.names
     roots = frozenset(names[n] for n in everyone if not index.parents.neighbours(n))
@@ -23,7 +23,7 @@ def together(index: GraphIndex, starts: Sequence[int], source_trust: Mapping[Sou
 
 
 def each(index: GraphIndex, starts: Sequence[int], source_trust: Mapping[SourceClass, float]) -> list[Ground]:
-    """What each of several items stands on. Every ancestor is visited once, though many items share it."""
+    """The roots of each of several items. Every ancestor is visited once, though many items share it."""
     everyone = sorted(_lineage(index, starts), key=index.births.__getitem__)
     above = {n: tuple(dict.fromkeys(index.parents.neighbours(n))) for n in everyone}
     roots = [n for n in everyone if not above[n]]

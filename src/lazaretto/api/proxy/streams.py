@@ -60,14 +60,14 @@ def read_object(data: bytes) -> Json | None:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """Everything that a stream says."""
+    """All texts of a stream."""
 
     texts: tuple[str, ...]
-    """What the model says bit by bit, each text whole."""
+    """The model's texts, each put together from its pieces."""
     rest: str
     """Every other string."""
     foreign: str
-    """Of these, what tools at the endpoint returned."""
+    """Those of ``rest`` that tools at the endpoint returned."""
     pictures: tuple[bytes, ...]
     unread: bool
     """Whether a part of it cannot be read."""
@@ -110,7 +110,7 @@ def _is_bit(one: Found) -> bool:
 
 
 def _is_whole(path: Path, dialect: Dialect) -> bool:
-    """Whether what stands there is no piece of something, or data that is no text in pieces either."""
+    """Whether a string is whole: neither a piece of a text nor a piece of data."""
     name = next((step for step in reversed(path) if isinstance(step, str)), "")
     return "delta" not in path or path[-1] == KEY or LEFT_OUT[dialect.name].get(name) is BASE64
 

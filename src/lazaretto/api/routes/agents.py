@@ -51,7 +51,7 @@ router = APIRouter(prefix="/v1", tags=["agents"])
 AT_ONCE = 16
 """Items of a batch that are judged side by side."""
 NOBODY = "unknown"
-"""Who brings in what is only screened, where the key names no agent."""
+"""The agent of items that are only screened, where the key names none."""
 
 
 @router.post("/check", response_model=DecisionAnswer)
@@ -186,7 +186,7 @@ async def _remembered(body: RememberBody, guard: Guard, caller: Caller, once: st
 
 
 def _own(once: str | None, caller: Caller) -> str | None:
-    """The caller's name for a write, apart from what others may call theirs."""
+    """The caller's name for a write, made distinct from names of other callers."""
     return None if once is None else f"{caller.name}:{once}"
 
 

@@ -181,7 +181,7 @@ class GuardrailBody(BaseModel):
 
 
 class GuardrailAnswer(BaseModel):
-    """What LiteLLM does next."""
+    """The answer to LiteLLM: what it does with the texts."""
 
     action: Literal["NONE", "BLOCKED", "GUARDRAIL_INTERVENED"]
     blocked_reason: str | None = None
@@ -240,7 +240,7 @@ def _agent(body: GuardrailBody, caller: Caller) -> str:
 
 
 def _tool_texts(messages: Sequence[Mapping[str, Any]]) -> set[str]:
-    """What tools said, among the texts of a conversation."""
+    """The tool results among the texts of a conversation."""
     found: set[str] = set()
     for message in messages:
         if message.get("role") not in ("tool", "function"):

@@ -43,7 +43,7 @@ _DOUBT = 0.2
 _AROUND = " \t\r\n\"'“”‘’«»…."
 """What models put around a quotation."""
 _SHORTEST = 3
-"""Letters from which on words are a quotation."""
+"""Fewest letters of a quotation."""
 PICTURE_SIDE = 1024
 """Frames are shrunk to fit a square of this side before a vision model sees them."""
 
@@ -76,16 +76,16 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Reply(Generic[R]):
-    """What came of asking a model."""
+    """A model's answer, or why there is none."""
 
     answer: R | None
     """None: it could not be read, or there was none."""
     text: str
-    """As it was said."""
+    """The model's words."""
     problem: str
     """Why there is no answer."""
     role_cost: RoleCost
-    """Of every attempt together."""
+    """The cost of all attempts."""
 
 
 @dataclass(frozen=True, slots=True)

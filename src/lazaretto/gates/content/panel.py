@@ -27,7 +27,7 @@ class Supporter(Protocol):
     """Grounds the debate: summary, precedents from the case library, cues, differences, patterns."""
 
     async def brief(self, prepared: PreparedContent) -> Briefing:
-        """What is known about content like this."""
+        """The briefing: what is known about similar content."""
         ...
 
 

@@ -27,7 +27,7 @@ class RehearsalBackend(Protocol):
         ...
 
     async def plan(self, actors: Sequence[AgentState]) -> list[Utterance]:
-        """What each wants to talk about."""
+        """The plan of each agent: what it wants to talk about."""
         ...
 
     async def look_up(self, album: Album, plans: Sequence[str]) -> Sequence[str | None]:
@@ -36,13 +36,13 @@ class RehearsalBackend(Protocol):
         ...
 
     async def ask(self, actors: Sequence[AgentState], shown: Sequence[AlbumItem]) -> list[Utterance]:
-        """What each asks about what it was shown."""
+        """The question of each agent about the memory it was shown."""
         ...
 
     async def answer(
         self, actors: Sequence[AgentState], shown: Sequence[AlbumItem], questions: Sequence[str]
     ) -> list[Utterance]:
-        """What each answers."""
+        """The answer of each agent."""
         ...
 
     def text_vectors(self, texts: Sequence[str]) -> Vectors:

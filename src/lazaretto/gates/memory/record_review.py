@@ -32,7 +32,7 @@ class Records:
     origin: Origin
     memories: WindowRows
     success: NDArray[np.int8] | NDArray[np.bool_]
-    """What they say of their own outcome: 1, 0, or -1 for nothing. What failed is no evidence of what to do."""
+    """Their stated outcome: 1, 0, or -1 for none. A failed memory is no evidence of what to do."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -57,13 +57,13 @@ def joined(parts: list[Records]) -> Records:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one look makes of some memories."""
+    """The result of one look at some memories."""
 
     evidence: EvidenceTable
     terms: Scores
-    """The probability by this look alone, and what it is made of."""
+    """The probability by this look alone, and its parts."""
     scores: NDArray[np.float64]
-    """Half of it from the looks before."""
+    """Running scores: half this look, half the looks before."""
     informed: NDArray[np.bool_]
     """Whether there was enough to compare with."""
     bad: NDArray[np.bool_]
@@ -93,21 +93,21 @@ class RecordReview:
         self._scores[ids] = scores
 
     def take(self, records: Records, held: NDArray[np.bool_], trust: Floats) -> None:
-        """Memories were written and ruled on: their uses are known now, and what is not held speaks."""
+        """Note memories that were written and ruled on; those that are not held count as evidence from now on."""
         said = np.flatnonzero(records.success >= 0)
         if len(said):
             self.windows.record_use(records.origin[said], records.success[said] > 0)
         self.keep(records, np.flatnonzero(~held), trust)
 
     def keep(self, records: Records, rows: Ints, trust: Floats) -> None:
-        """Let some of the memories speak, unless they say of themselves that they failed."""
+        """Let some of the memories count as evidence, unless they are marked as failed."""
         speaking = rows[records.success[rows] != 0]
         if len(speaking):
             part = records[speaking]
             self.windows.add(part.memories, part.origin, part.ids, trust[speaking])
 
     def drop(self, records: Records) -> None:
-        """Memories are held after all: they no longer speak."""
+        """Memories were held: they no longer count as evidence."""
         self.windows.forget(records.origin.group, records.ids)
 
     def _known(self, ids: Ints) -> NDArray[np.float64]:

@@ -32,9 +32,9 @@ MOST_SECONDS = 3.0
 """Of this thread's processor, spent on one text with all its readings, languages and windows: the most suspicious
 windows are read first, and what was not read is said. Waiting on a busy machine does not count."""
 GRAY = 0.3
-"""The risk from which on a text may be an order: nobody says of it that nothing in it reads like one."""
+"""The risk from which on a text may be an order; it is never called free of orders."""
 _KEPT_BYTES = 1 << 20
-"""Of the logits of windows that were read last."""
+"""Memory for the logits of windows that were read last."""
 _SPAN_LOGIT = 0.0
 _END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+|(?<=[。！？])")
 _MOST_AROUND = 160
@@ -77,7 +77,7 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class Screening:
-    """What the screener makes of one text."""
+    """The result for one text."""
 
     risk: float
     """From 0 to 1, read off honest texts that the model had never seen: .3 is what one in twenty of them reaches, .6
@@ -92,7 +92,7 @@ class Screening:
     whole: bool
     """False when the text was too long to read completely."""
     unread: tuple[Unread, ...] = ()
-    """What is in another language, sentence by sentence."""
+    """Sentences in other languages."""
     mixed_logit: float | None = None
     """The logit of all that is in Latin letters, other languages included; None where there are none. The model was
     not made for it, so only a high one means something."""
@@ -110,7 +110,7 @@ class Calibration:
     spread: float
     """How far a logit moves when the model is trained again: half of the interval."""
     languages: tuple[str, ...]
-    """Those it was measured to be good at."""
+    """Languages in which it was measured to be good."""
     shift: Mapping[str, float] = field(default_factory=dict)
     """Language -> by how much honest notes of work read more like orders than English ones; a logit is taken down by
     it."""
@@ -243,7 +243,7 @@ def _known(view: View, unknown: Sequence[Stretch]) -> NDArray[np.bool_] | None:
 
 
 def _unread(text: str, unknown: Sequence[Stretch]) -> tuple[Unread, ...]:
-    """What a person has to read; fragments count only where there is nothing else."""
+    """The parts that a person has to read; fragments only where there is nothing else."""
     sure = [one for one in unknown if one.sure]
     named = sure or ([] if any(map(str.isalpha, without(text, unknown))) else unknown)
     return tuple(

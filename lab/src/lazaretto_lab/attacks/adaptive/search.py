@@ -78,7 +78,8 @@ class AdaptiveSearch(Search):
             self.wanted[:] = True
         named = models.clip.embed_texts([settings.title]) if settings.title else None
         self.title = torch.from_numpy(named.T).to(models.device) if named is not None else None
-        self.probe = probe_of(models) if self.strategy in PROBED else None
+        probed = self.strategy in PROBED
+        self.probe = probe_of(models) if probed else None  # type: ignore[arg-type]
         self.spared = torch.zeros(len(chats), dtype=torch.bool, device=models.device)
         """Chats whose answer is to stay as it was."""
         if self.strategy in SEVERAL:

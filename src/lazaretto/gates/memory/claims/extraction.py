@@ -13,9 +13,9 @@ from lazaretto.gates.memory.claims.values import Value, values_in
 from lazaretto.kept_texts import remembered
 
 MAX_SENTENCES = 1_000
-"""Of one text that are read at all."""
+"""Sentences of one text that are read."""
 MAX_CLAIMS = 64
-"""Of one text that are compared: those about money, access, safety and permissions first, then those with values."""
+"""Claims of one text to compare: first those about money, access, safety, permissions, then those with values."""
 MAX_CLAIM_CHARS = 600
 MAX_PASSAGE_CHARS = 400
 """A text that is not longer is one claim: its sentences explain each other."""

@@ -60,8 +60,7 @@ LEAST_ACROSS = 0.25
 LEAST_ASKED = 0.3
 """The same for a question and a claim that may answer it."""
 LEAST_APART = 0.5
-"""Claims that meet in nothing are read from here on. Decision 0050 set .6 for the first head; the second tells more of
-what lies farther apart."""
+"""Claims with nothing in common are read from here on (decision 0050: .6 for the first head)."""
 _READ_TWICE = (0.2, 0.35, 0.5, 0.7, 0.85, 0.93)
 """So near to each other that every answer above the first is one of full precision: it goes into a mean."""
 _ASKED_AGAIN = 1
@@ -89,7 +88,7 @@ class NearPair:
     partial: bool
     """Whether one of the two is a sentence of a longer text: on its own it says less than in its place."""
     meeting: Overlap
-    """In what the two meet."""
+    """What the two claims have in common."""
 
     @property
     def may_conflict(self) -> bool:
@@ -111,7 +110,7 @@ class ComparedPair(NearPair):
 
 @dataclass(frozen=True, slots=True)
 class ClaimJudgement:
-    """What comparing a text's claims with the known ones came to."""
+    """The result of comparing a text's claims with the known ones."""
 
     relation: Relation
     """A change that its source may make is an update, any other a contradiction."""
@@ -121,7 +120,7 @@ class ClaimJudgement:
     """changes_known_claim | accepted_change | announces_change | possible_conflict | weakens_control |
     new_destination | corroborated | nothing_known."""
     refused: bool
-    """Whether it says what its source may not change."""
+    """Whether it changes a claim that its source may not change."""
     doubtful: bool
     """Whether a person should look."""
     risk: float
@@ -160,7 +159,7 @@ class ClaimJudge:
 
     @property
     def reader(self) -> ClaimReader:
-        """Whoever reads claims in this process."""
+        """The reader of claims of this process."""
         return shared_reader()
 
     def warm_up(self) -> None:
@@ -191,9 +190,9 @@ class ClaimJudge:
         asked = any(self._is_conflict(f) or self._is_gray(f) for f in found)
         if asked or any(claim.declares and claim.sensitive for claim in read.claims):
             agree = self._related(rest, due=len(rest) if quiet is not None else 0)
-            found = _surest([*found, *agree])  # whoever agrees has a say
+            found = _surest([*found, *agree])  # agreeing claims count
             new = update_rule.newcomer(observation, graph, trust)
-        else:  # nobody asks for its ancestors
+        else:  # ancestors are not needed
             found = _surest([*found, *self._corroborating(found, rest)])
             new = update_rule.alone(observation, trust)
         judged = self._decide(observation, (read, quiet), found, new, (ledger, graph, trust))
@@ -369,7 +368,9 @@ class ClaimJudge:
         low = new.trust < self._announce_below
         gray = [f for f in found if (f.new.sensitive or f.old.sensitive) and self._is_gray(f)]
         items = tuple(f.item.id for f in agreeing)
-        doubt = 0.05 + 0.24 * max((f.related.conflict for f in found), default=0.0)  # below every gray band
+        doubt = 0.05 + 0.24 * max(
+            (f.related.conflict for f in found), default=0.0
+        )  # below the gray band of every answer
         if gray and low and not agreeing:
             first = gray[0]
             words = f"It may contradict {first.item.id} in what moves money, access, safety or permissions."
