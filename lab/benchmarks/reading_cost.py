@@ -81,14 +81,15 @@ def sample_texts() -> dict[str, str]:
 @contextmanager
 def counted() -> Iterator[Counter[str]]:
     """Windows and tokens that encoders read meanwhile; ``pairs``: those of pairs of claims."""
-    from lazaretto.gates.memory.claims.relation import shared_relation_model
+    from lazaretto.gates.memory.claims import relation
     from lazaretto.models.minilm.encoder import Encoder
 
     found: Counter[str] = Counter()
-    model, plain = shared_relation_model(), Encoder.token_states
+    shared = ("shared_relation_model", "shared_second_model")  # a tree may have one of them alone
+    models, plain = [getattr(relation, name)() for name in shared if hasattr(relation, name)], Encoder.token_states
 
     def counting(self: Encoder, windows: Any) -> Any:
-        pairs = [one for name in ("_quick", "_full") if (one := vars(model).get(name)) is not None]
+        pairs = [vars(model).get(name) for model in models for name in ("_quick", "_full")]
         kind = "pairs" if any(self is one for one in pairs) else "texts"
         found[f"{kind} windows"] += len(windows)
         found[f"{kind} tokens"] += sum(map(len, windows))
