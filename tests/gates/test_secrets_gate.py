@@ -31,6 +31,11 @@ PEM = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIIa1b2c3d4\nZZZZ\n-----END EC PRI
         ("export HF=hf_aBcDeFgHiJ1234567890kLmNoPqRsTuV", "hf_aBcDeFgHiJ1234567890kLmNoPqRsTuV"),
         (f"x {JWT} y", JWT),
         (f"here it is:\n{PEM}\nthat was it", PEM),
+        ("For the record, the secret is 9f8a7b6c5d4e3f2a.", "9f8a7b6c5d4e3f2a"),
+        ("The password for the staging database is Tr0ub4dor&3, keep it", "Tr0ub4dor&3"),
+        ("our API key is now a1b2c3d4e5f6g7h8", "a1b2c3d4e5f6g7h8"),
+        ("The password was changed to winter-2025-door!", "winter-2025-door"),
+        ("Das Passwort für den Server lautet Blau88Wal.", "Blau88Wal"),
     ],
 )  # fmt: skip
 def test_a_credential_is_found_and_taken_out_whole(text: str, secret: str) -> None:
@@ -54,6 +59,11 @@ def test_a_credential_is_found_and_taken_out_whole(text: str, secret: str) -> No
         "api_key = config.api_key2",
         "OPENAI_API_KEY=YOUR_API_KEY_HERE",
         "Passwords: minimum 12 characters",
+        "The password is at least 12-character long and base64 encoded; the password is SHA256-hashed.",
+        "The secret is AES256-encrypted at rest, and the token is RFC7519-compliant.",
+        "The access key is order-2024-113; the deploy key is us-east-1-prod-2.",
+        "The secret is out: token is checksum-verified, the secret of success is hard-work-24-7",
+        "The primary key is 9f8a7b6c5d4e3f2a, the cache key is 3f9a1c2e7b4d5f60.",
         "commit 3f9a1c2e7b4d5f60819a2b3c4d5e6f708192a3b4",
         "uuid 123e4567-e89b-12d3-a456-426614174000",
         "https://example.com:8080/a@b",

@@ -1,8 +1,9 @@
 """The secrets gate: no key, token or password may be kept in a memory or passed on in a message.
 
-``detect-secrets`` knows the formats of issuers, and names that values of secrets are assigned to. Strings that merely
-look random (commit hashes, checksums) are left alone. The verdict carries the text without the secrets, and no evidence
-repeats one.
+``detect-secrets`` knows the formats of issuers, and names that values of secrets are assigned to; prose that names one
+("the secret is ...") counts before a word that switches between letters and digits. Strings that merely look random
+(commit hashes, checksums) are left alone. The verdict carries the text without the secrets, and no evidence repeats
+one.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ def search(text: str, until: float = math.inf) -> tuple[list[Secret], int]:
         if place % _LOOKS_AT_CLOCK == 0 and worked() > until:
             read = offset
             break
-        for one in (*_known_formats(line), *_assigned(line)):
+        for one in (*_known_formats(line), *_assigned(line), *_told(line)):
             found.append(Secret(one.start + offset, one.end + offset, one.kind))
     kept: list[Secret] = []
     for one in sorted(found, key=lambda s: (s.start, -s.end)):
@@ -258,6 +259,35 @@ def _assigned(line: str) -> Iterator[Secret]:
         shortest = 6 if match[1].lower().startswith(("pass", "pwd", "contra")) else 12
         if _looks_secret(match[2].rstrip(".)]}"), shortest):
             yield Secret(match.start(2), match.start(2) + len(match[2].rstrip(".)]}")), "secret value")
+
+
+_TOLD = re.compile(
+    r"\b(?:(?P<pass>pass(?:word|phrase|code|wort)|kennwort|mot de passe|contraseña|senha)"
+    r"|secrets?|tokens?|credentials?"
+    r"|(?:api|access|secret|signing|encryption|private|master|deploy|service|auth)[ -]?keys?"
+    r"|api[ -]?secret|geheimnis|schlüssel|clé secrète|clave secreta)"
+    r"(?:\s(?:for|of|to|on|in|at|für|von|zu|pour|de|du|para)\s[^.;:!?\n]{1,60}?)?"
+    r"\s(?:(?:(?:was |is |has been )?(?:changed|set|reset|rotated) to|is|was|ist|lautet|est|es|é|reads)"
+    r"(?:\s(?:now|still|jetzt|ahora|maintenant))?)[:\s]\s{0,3}['\"`«“]?(?P<word>[^\s'\"`,;»”]{6,200})",
+    re.I,
+)
+"""Prose that names a secret, says that it is something, and one word."""
+_NUMBERED = re.compile(r"\d+-?[a-z]+|(?:sha|md|base|utf|aes|rsa|des|hs|rs|es|bcrypt|argon|ascii|oauth|rfc)-?\d.*", re.I)
+"""What is said about a password, and is none: ``12-character``, ``base64``, ``SHA256-hashed``."""
+_SWITCH = re.compile(r"[^\W\d_](?=\d)|\d(?=[^\W\d_])")
+_SWITCHES = 3
+"""So often a key that a machine made goes from letters to digits or back; names and numbers of cases do not."""
+
+
+def _told(line: str) -> Iterator[Secret]:
+    for match in _TOLD.finditer(line):
+        word = match["word"].rstrip(".)]}!?:…")
+        if match["pass"]:
+            plain = len(word) < 6 or _NUMBERED.fullmatch(word) is not None
+        else:
+            plain = len(word) < 12 or len(_SWITCH.findall(word)) < _SWITCHES
+        if not plain and _looks_secret(word, 6):
+            yield Secret(match.start("word"), match.start("word") + len(word), "secret value")
 
 
 _VARIABLE = re.compile(
