@@ -326,3 +326,15 @@ async def test_a_picture_is_judged_too(crew: Guard) -> None:
     message = HumanMessage([{"type": "text", "text": "look"}, block])
     await _agent(crew, AIMessage("nice")).ainvoke({"messages": [message]})
     assert any((event.body or {}).get("image") for event in crew.ledger.events(kinds=(EventKind.SEEN,)))
+
+
+def test_what_a_checkpointer_saves_is_the_word_of_the_node_that_wrote_it(crew: Guard) -> None:
+    said = {
+        "scout": lambda _: {"messages": [AIMessage("The gate opens at nine on Mondays.")]},
+        "clerk": lambda _: {"messages": [AIMessage("I noted the opening hours.")]},
+    }
+    graph = _graph(guard_checkpointer(crew, InMemorySaver()), **said)
+    graph.invoke({"messages": [HumanMessage("When does the gate open?")]}, {"configurable": {"thread_id": "names"}})
+    by = {(one.text, one.agent) for one in crew.ledger.items(hidden=True, limit=None)}
+    assert {("The gate opens at nine on Mondays.", "scout"), ("I noted the opening hours.", "clerk")} <= by
+    assert ("When does the gate open?", "graph") in by and "agent" not in {agent for _, agent in by}

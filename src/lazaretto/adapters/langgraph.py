@@ -49,6 +49,8 @@ try:
     from langgraph.errors import GraphBubbleUp
     from langgraph.store.base import BaseStore, GetOp, Item, ListNamespacesOp, Op, PutOp, Result, SearchOp
     from langgraph.types import Command
+
+    from lazaretto.adapters.langgraph_writers import GRAPH, SaverBorder
 except ImportError:
     raise MissingExtra("the LangGraph adapter", "langgraph") from None
 
@@ -203,15 +205,16 @@ def guard_checkpointer(
 ) -> GuardedSaver:
     """The same checkpointer behind the guard: a state is judged when it is saved and when it is resumed.
 
-    It also sees what the graph is given at every turn, and so which messages are the user's.
+    It also sees what the graph is given at every turn, and so which messages are the user's. A text is recorded as the
+    word of the node that wrote it, and as the ``graph``'s where no node is known; ``agent`` names one for all.
     """
-    return GuardedSaver(saver, Border(guard, agent, acting=acting_node))
+    return GuardedSaver(saver, SaverBorder(guard, agent, acting=lambda: acting_node() or GRAPH))
 
 
 class GuardedSaver(BaseCheckpointSaver[Any]):
     """A checkpointer in whose states everything that is held gives way to a notice."""
 
-    def __init__(self, saver: BaseCheckpointSaver[Any], border: Border) -> None:
+    def __init__(self, saver: BaseCheckpointSaver[Any], border: SaverBorder) -> None:
         super().__init__(serde=saver.serde)
         self._saver, self._border = saver, border
 
@@ -277,6 +280,7 @@ class GuardedSaver(BaseCheckpointSaver[Any]):
 
     def put_writes(self, config: Any, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = "") -> None:
         """Save what a task wrote, without what is held."""
+        self._border.note_writer(task_path, [value for _, value in writes])
         done = self._border.wait(self._clean_writes, config, writes, task_path)
         self._saver.put_writes(config, done, task_id, task_path)
 
@@ -284,6 +288,7 @@ class GuardedSaver(BaseCheckpointSaver[Any]):
         self, config: Any, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Save what a task wrote, without what is held."""
+        self._border.note_writer(task_path, [value for _, value in writes])
         done = await self._clean_writes(config, writes, task_path)
         await self._saver.aput_writes(config, done, task_id, task_path)
 

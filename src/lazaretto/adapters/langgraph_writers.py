@@ -1,0 +1,65 @@
+"""Which node of a graph wrote a text that a checkpointer saves: it is called outside of the nodes."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+from langgraph.constants import START
+
+from lazaretto.adapters.border import Border
+from lazaretto.types import Channel, SourceClass
+
+GRAPH = "graph"
+"""Who acts where no node is known: what the graph was given, and what nodes wrote that were sent to."""
+_PULL = "~__pregel_pull, "
+_KEPT, _MOST_DEPTH = 20_000, 20
+
+
+class SaverBorder(Border):
+    """The border of a checkpointer: a text is the node's that wrote it, unless an agent was named for all."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._writers: OrderedDict[bytes, str] = OrderedDict()
+        self._noting = threading.Lock()
+
+    def note_writer(self, task_path: str, written: Any) -> None:
+        """A task wrote something; LangGraph's path of it names the node."""
+        node = task_path.removeprefix(_PULL).partition(", ")[0] if task_path.startswith(_PULL) else ""
+        if not node or node == START:
+            return
+        with self._noting:
+            for text in _texts(written):
+                self._writers[_digest(text)] = node
+            while len(self._writers) > _KEPT:
+                self._writers.popitem(last=False)
+
+    async def _read(
+        self, text: str, channel: Channel, agent: str | None, source: SourceClass | str | None, **told: Any
+    ) -> str:
+        if self._agent is None and agent in (None, GRAPH):
+            with self._noting:
+                agent = self._writers.get(_digest(text), agent)
+        return await super()._read(text, channel, agent, source, **told)
+
+
+def _texts(value: Any, depth: int = 0) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, BaseMessage):
+        yield from _texts(value.content, depth + 1)
+    elif depth < _MOST_DEPTH and isinstance(value, Mapping):
+        for one in value.values():
+            yield from _texts(one, depth + 1)
+    elif depth < _MOST_DEPTH and isinstance(value, list | tuple):
+        for one in value:
+            yield from _texts(one, depth + 1)
+
+
+def _digest(text: str) -> bytes:
+    return sha256(text.encode("utf-8", "surrogatepass")).digest()
