@@ -74,6 +74,17 @@ def test_text_comes_from_the_option_a_file_or_standard_input(run: Run, empty_wor
     assert [one["text"] for one in run("recall", "-a", "ada", "--json")] == ["kept from a pipe"]
 
 
+def test_a_dry_run_leaves_no_trace(run: Run) -> None:
+    said = ("check", "reversed \u202etxet\u202c one", "-a", "ada", "--json")
+    for _ in range(2):
+        told = run(*said, "--dry-run", code=1)
+        assert told["ruling"] == "quarantine" and not told["rule"].startswith("blocklist:")
+    assert run("held", "--json") == []
+    run(*said, code=1)
+    assert run(*said, "--dry-run", code=1)["rule"].startswith("blocklist:") and len(run("held", "--json")) == 1
+    assert "parent" in run(*said[:-1], "--dry-run", "--parent", "it_a", code=2)
+
+
 @pytest.mark.parametrize("command", ["check", "remember"])
 @pytest.mark.parametrize(
     ("words", "stdin", "field"),

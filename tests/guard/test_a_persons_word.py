@@ -200,10 +200,20 @@ async def test_copies_that_are_held_come_back_with_the_word(crew: Guard) -> None
     first = await crew.remember(NOTE, agent="ada")
     copy = await crew.remember(NOTE, agent="bob")
     await crew.label(first.item, "benign", by="dan")
-    assert copy.item in (await crew.recheck()).released
+    assert crew.ledger.state(copy.item).visible
+    assert copy.item not in (await crew.recheck()).held
+    await crew.label(first.item, "harmful", by="dan")
+    assert not crew.ledger.state(copy.item).visible
+
+
+async def test_a_copy_has_no_word_of_its_own(crew: Guard) -> None:
+    first = await crew.remember(NOTE, agent="ada", source="agent_message")
+    copy = await crew.remember(NOTE, agent="bob", source="tool_output_internal")
+    await crew.release(first.item)
+    assert crew.ledger.state(copy.item).visible
     await crew.label(first.item, "harmful", by="dan")
     await crew.recall(agent="eva", limit=20)
-    assert not crew.ledger.state(copy.item).visible
+    assert not crew.ledger.state(copy.item).visible, "it was released with what is called harmful by now"
 
 
 def photo(kind: str = "PNG", comment: str = "") -> bytes:

@@ -75,8 +75,11 @@ def test_a_plan_from_an_item_contains_it(run: Any) -> None:
 
 def test_a_plan_shows_the_difference_a_rewrite_makes(capsys: pytest.CaptureFixture[str]) -> None:
     detail = {"difference": "-berth [four]\n+berth [nine]", "priority": 0.9, "hops": 2, "strategy": "rederive"}
-    _show_plan(RepairPlan("contain", "it_a", (RepairStep("it_b", "replace", detail),)), None)
+    _show_plan(
+        RepairPlan("contain", "it_a", (RepairStep("it_b", "replace", detail),)), None, {"it_b": "The berth is four."}
+    )
     shown = capsys.readouterr().out
+    assert "The berth is four." in shown
     assert "+berth [nine]" in shown and "rederive" in shown
 
 

@@ -213,7 +213,8 @@ def test_thirty_thousand_events_are_grouped(open_guard: Callable[..., Guard]) ->
 
 async def test_a_copy_of_a_false_alarm_waits_for_a_person(guard: Guard) -> None:
     first = (await guard.remember("reversed \u202etxet\u202c one", agent="ada")).item
-    copy = (await guard.remember("reversed \u202etxet\u202c one", agent="bob")).item
+    page = "untrusted_document"
+    copy = (await guard.remember("reversed \u202etxet\u202c one", agent="bob", source=page)).item
     assert {one.id for one in await guard.held()} == {first, copy}
     await guard.label(first, "benign", by="carol")
     assert [one.id for one in await guard.held()] == [copy], "it was held for being the same, and nobody condemned that"

@@ -106,6 +106,9 @@ async def test_what_keeps_no_numbers_is_counted_as_not_sure(tmp_path: Path) -> N
         policy = set_to(POLICY, {("one", "rate"): 0.1})
         replay = Replay(policy, {"one": Scored("one", Rate(0.1))}, Thresholds(ledger, POLICY.learn))
         assert replay.ruled(old).sure and not replay.ruled(old, {"one"}).sure and replay.ruled(item, {"one"}).sure
+        counting = Tuner([old], POLICY, Thresholds(ledger, POLICY.learn), make)
+        assert counting.counted({("one", "rate"): 0.1}).unsure == 1
+        assert counting.counted({("one", "rate"): Rate().rate}) == counting.counted({}), "as it is set is no change"
 
 
 async def test_the_last_word_of_people_counts_and_the_machines_does_not(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from lazaretto.cli.common import (
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
 from lazaretto.guard.recall import Recalled
-from lazaretto.ingest.raw_input import read_text
+from lazaretto.ingest.raw_input import channel_for, read_text
 from lazaretto.policy import Limits, Policy, commented_toml, presets
 from lazaretto.provenance.drawing.labels import showable
 from lazaretto.types import Channel, Decision, Ruling, RunStatus, decision_data
@@ -161,18 +161,25 @@ def check(
     ] = None,
     source: SourceOption = None,
     parent: Annotated[list[str] | None, typer.Option("--parent", help="Id it was derived from; may repeat.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Record nothing, and learn nothing from it.")] = False,
 ) -> None:
     """Judge something an agent is about to read or say. Exit code 1 when it should not be used.
 
+    It is recorded, and what is held is known when it comes again; --dry-run only says what the gates say.
     Where LAZARETTO_URL names a running server, that one judges; LAZARETTO_TOKEN is its key.
     """
     said, picture = _content(context.policy.limits, one_text(words, text), file, image)
+    if dry_run and parent:
+        raise InputError("parent", "stands beside --dry-run, which records nothing", "Give one of them")
+    by = channel or channel_for(said, picture)
     if url := remote.server_of(context):
-        asked = {"agent": agent, "channel": channel, "source": source, "parents": parent or []}
-        _finish_remote(context, url, "check", asked, said, picture)
+        asked = {"source": source, "channel": by if dry_run else channel}
+        asked |= {} if dry_run else {"agent": agent, "parents": parent or []}
+        _finish_remote(context, url, "screen" if dry_run else "check", asked, said, picture)
         return
     with context.open_guard() as guard:
-        decision = guard.check(said, agent=agent, channel=channel, image=picture, source=source, parents=parent or ())
+        told: dict[str, Any] = {"agent": agent, "channel": by, "image": picture, "source": source}
+        decision = guard.screen(said, **told) if dry_run else guard.check(said, parents=parent or (), **told)
     _finish(context, decision)
 
 

@@ -18,7 +18,7 @@ from lazaretto.gates.memory.claims.consequences import conflicts_of
 from lazaretto.gates.memory.claims.readable import quoted
 from lazaretto.guard.sync_guard import SyncGuard
 from lazaretto.incidents.observed import ObservedLog
-from lazaretto.incidents.records import Incident
+from lazaretto.incidents.records import Held, Incident
 from lazaretto.incidents.report import moment, to_json, to_markdown, to_sarif
 from lazaretto.incidents.report_html import to_html
 from lazaretto.provenance.drawing.labels import showable
@@ -126,7 +126,9 @@ def held(
         for one in found:
             disputed = " (disputed)" if one.appealed else ""
             said = showable(one.text, 160) or "a picture"
-            console.print(f"{one.id} {one.ruling}{disputed} by {one.rule}, risk {one.risk:.2f}", highlight=False)
+            console.print(
+                f"{one.id} {one.ruling}{disputed} by {one.rule}, risk {one.risk:.2f}{_times(one)}", highlight=False
+            )
             console.print(f"  {showable(one.agent, 60)}, {moment(one.since)}: {said}", markup=False, highlight=False)
             for reason in one.reasons[:1]:
                 console.print(f"  why: {showable(reason, 200)}", markup=False, highlight=False)
@@ -149,6 +151,10 @@ def held(
     context.emit(found, show)
 
 
+def _times(one: Held) -> str:
+    return f", {len(one.copies) + 1} times: one word settles all" if one.copies else ""
+
+
 def _show_would(context: CommandContext, limit: int) -> None:
     with context.open_ledger(create=False) as ledger:
         found = ObservedLog(ledger).would(limit)
@@ -158,7 +164,7 @@ def _show_would(context: CommandContext, limit: int) -> None:
             console.print("nothing would have been held that nobody has given a word on", highlight=False)
         for one in found:
             said = showable(one.text, 160) or "a picture"
-            console.print(f"{one.id} {one.ruling} by {one.rule}, risk {one.risk:.2f}", highlight=False)
+            console.print(f"{one.id} {one.ruling} by {one.rule}, risk {one.risk:.2f}{_times(one)}", highlight=False)
             console.print(f"  {showable(one.agent, 60)}, {moment(one.since)}: {said}", markup=False, highlight=False)
             for reason in one.reasons[:1]:
                 console.print(f"  why: {showable(reason, 200)}", markup=False, highlight=False)

@@ -1,15 +1,75 @@
-"""``lazaretto labels`` and ``unlabel``: what people decided about items, and taking it back."""
+"""``lazaretto label``, ``labels`` and ``unlabel``: what people decide about items, and taking it back."""
 
 from __future__ import annotations
 
 import datetime
+import sys
 from typing import Annotated
 
 import typer
 
 from lazaretto.cli.common import console, new_table, print_table
 from lazaretto.cli.context import CommandContext, with_context
+from lazaretto.cli.repair import ByOption, elsewhere
+from lazaretto.errors import InputError, UnknownItem
+from lazaretto.learn.lessons import LABELS
 from lazaretto.learn.withdrawals import Withdrawal
+from lazaretto.types import Event
+
+MOST_IDS = 1_000_000
+"""Characters of ids that are read from standard input."""
+
+
+@with_context()
+def label(
+    context: CommandContext,
+    items: Annotated[list[str], typer.Argument(help="Ids of items; - reads them from standard input.")],
+    label: Annotated[str, typer.Argument(help="harmful or benign.")],
+    by: ByOption,
+) -> None:
+    """Say what items truly are: harmful ones are held and listed, benign ones released; copies that wait with them.
+
+    Unknown ids are refused before anything is done. Where one is refused later (exit code 4), those before it are done
+    and printed; the last line takes all of it back.
+    """
+    if label not in LABELS:
+        raise InputError("label", f"is {label!r}", f"Use {' or '.join(LABELS)}")
+    ids = _read_ids(items)
+    done: list[Event] = []
+    notes: list[str] = []
+    with context.open_guard() as guard:
+        for item in guard.ledger.unknown(ids):
+            raise UnknownItem(item, guard.ledger.namespace)
+        try:
+            for item in ids:
+                if not any(item in _copies(event) for event in done):  # it was settled with its copy
+                    done.append(guard.label(item, label, by=by))  # type: ignore[arg-type]  # else an InputError
+                    notes.append(elsewhere(guard.ledger, item))
+        finally:
+            if done:
+                told: Event | list[Event] = done[0] if len(ids) == 1 else done
+                context.emit(told, lambda: _show_said(done, notes))
+
+
+def _read_ids(items: list[str]) -> list[str]:
+    """Ids as given, each once; a ``-`` stands for those on standard input."""
+    given = [one for item in items for one in (sys.stdin.read(MOST_IDS).split() if item == "-" else [item])]
+    if not given:
+        raise InputError("items", "none is given", "Give ids, or pipe them in and give -")
+    return list(dict.fromkeys(given))
+
+
+def _copies(event: Event) -> list[str]:
+    return list((event.body or {}).get("copies", ()))
+
+
+def _show_said(done: list[Event], notes: list[str]) -> None:
+    for event, note in zip(done, notes, strict=False):
+        more = f" with {len(_copies(event))} that say the same" if _copies(event) else ""
+        line = f"recorded: {event.kind.value} {event.subject}{more}{note and f'; {note}'}"
+        console.print(line, markup=False, highlight=False)
+    numbers = " ".join(str(event.seq) for event in done)
+    console.print(f"to take it back: lazaretto unlabel {numbers} --by NAME", markup=False, highlight=False)
 
 
 @with_context()
@@ -70,5 +130,6 @@ def _show(done: Withdrawal) -> None:
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the application."""
+    app.command()(label)
     app.command()(labels)
     app.command()(unlabel)

@@ -1,4 +1,4 @@
-"""``lazaretto repair ... | release | label | appeal``: hold, bring back, and say what was wrong."""
+"""``lazaretto repair ... | release | appeal``: hold, bring back, and dispute."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from lazaretto.provenance.drawing.labels import showable
 from lazaretto.repair.engine import Preview, plan_from_json
 from lazaretto.repair.options import make_repair
 from lazaretto.repair.proposals import Proposal, ProposedRepair
-from lazaretto.types import Event, Receipt, RepairPlan, RepairStep, Ruling, plain
+from lazaretto.types import EventKind, Receipt, RepairPlan, RepairStep, Ruling, plain
 
 MAX_PLAN_BYTES = 64_000_000
+SHOWN_STEPS, SHOWN_TEXT = 50, 100
 ItemArgument = Annotated[str, typer.Argument(help="Id of the item.")]
 ByOption = Annotated[str, typer.Option("--by", help="Person who decides.")]
 
@@ -72,22 +73,25 @@ def plan_repair(
     with context.open_guard() as guard:
         chosen = _options(option or [], descendants, max_hops)
         plan = guard.repairs.plan(item or origin, make_repair(repair, chosen), reason=reason)
+        named = [plan.origin, *(step.item for step in plan.steps[:SHOWN_STEPS])]
+        texts = read_texts(named, guard.ledger)
     if out is not None:
         try:
             out.write_bytes(orjson.dumps(plain(plan), option=orjson.OPT_INDENT_2))
         except OSError as error:
             raise InputError("out", f"{out} cannot be written ({error.strerror})", "Choose another path") from None
-    context.emit(plan, lambda: _show_plan(plan, out))
+    context.emit(plan, lambda: _show_plan(plan, out, texts))
 
 
-def _show_plan(plan: RepairPlan, out: Path | None) -> None:
-    table = new_table("item", "action", "why", title=f"{plan.repair} from {plan.origin}")
-    for step in plan.steps[:50]:
-        table.add_row(step.item, step.action, _why(step))
+def _show_plan(plan: RepairPlan, out: Path | None, texts: Mapping[str, str]) -> None:
+    console.print(f'{plan.repair} from {plan.origin} "{texts.get(plan.origin, "")}"', markup=False, highlight=False)
+    table = new_table("item", "action", "why", "text")
+    for step in plan.steps[:SHOWN_STEPS]:
+        table.add_row(step.item, step.action, _why(step), texts.get(step.item, ""))
     print_table(table)
-    if len(plan.steps) > 50:
-        console.print(f"... and {len(plan.steps) - 50} more")
-    for step in plan.steps[:50]:
+    if len(plan.steps) > SHOWN_STEPS:
+        console.print(f"... and {len(plan.steps) - SHOWN_STEPS} more")
+    for step in plan.steps[:SHOWN_STEPS]:
         if changed := step.detail.get("difference"):
             console.print(f"{step.item}:\n{changed}", markup=False, highlight=False)
     console.print("price: " + ", ".join(f"{name} {amount:g}" for name, amount in plan.price.items()))
@@ -220,12 +224,17 @@ def show_one_proposal(
 
 
 def texts_of(found: ProposedRepair, ledger: Ledger) -> dict[str, str]:
-    """The texts of a proposal's items; for a text with a secret, a note that it has one."""
-    ids = [found.proposal.origin, *(one.item for one in found.changes), *found.plan.left]
-    states = ledger.states(ids)
+    """What the items of a proposal say, as ``read_texts``."""
+    return read_texts([found.proposal.origin, *(one.item for one in found.changes), *found.plan.left], ledger)
+
+
+def read_texts(ids: Sequence[str], ledger: Ledger) -> dict[str, str]:
+    """What items say, in one short line each; of one of which a gate removed a part, that there is a secret in it."""
+    ruled = ledger.events_about(ids, (EventKind.RULED,)) if ids else ()
+    cut = {event.subject for event in ruled if (event.body or {}).get("ruling") == Ruling.REWRITE.label}
     return {
-        one.id: "(a text with a secret in it)" if states[one.id].ruling is Ruling.REWRITE else one.text
-        for one in ledger.items(ids=ids, hidden=True, limit=None)
+        one.id: "(a text with a secret in it)" if one.id in cut else showable(one.text, SHOWN_TEXT) or "a picture"
+        for one in (ledger.items(ids=ids, hidden=True, limit=None) if ids else ())
     }
 
 
@@ -233,7 +242,7 @@ def show_proposed(found: ProposedRepair, texts: Mapping[str, str], most: int = 5
     """A proposal with its difference, and how to decide. ``texts``: what its items say."""
 
     def says(item: str) -> str:
-        return f'{item} "{showable(texts.get(item, ""), 100)}"'
+        return f'{item} "{texts.get(item, "")}"'
 
     show_proposal(found.proposal)
     console.print(f"  held: {says(found.proposal.origin)}", markup=False, highlight=False)
@@ -293,11 +302,11 @@ def release(
     with context.open_guard() as guard:
         receipt = guard.release(item, reason=reason, descendants=descendants, by=by)
         beside = [one.old for one in open_conflicts(guard.ledger) if one.new == item]
-        store = _elsewhere(guard.ledger, item)
+        store = elsewhere(guard.ledger, item)
     context.emit(receipt, lambda: _show_release(receipt, item, beside, store))
 
 
-def _elsewhere(ledger: Ledger, item: str) -> str:
+def elsewhere(ledger: Ledger, item: str) -> str:
     """What to know about an item that a store of the crew's own keeps; empty without one."""
     ref = ledger.item(item).ref
     if ref is None:
@@ -316,20 +325,6 @@ def _show_release(receipt: Receipt, item: str, beside: Sequence[str], store: str
 
 
 @with_context()
-def label(
-    context: CommandContext,
-    item: ItemArgument,
-    label: Annotated[str, typer.Argument(help="harmful or benign.")],
-    by: ByOption,
-) -> None:
-    """Say what an item truly is: harmful items are held and listed, benign ones released."""
-    with context.open_guard() as guard:
-        event = guard.label(item, label, by=by)  # type: ignore[arg-type]  # any other word is an InputError
-        store = _elsewhere(guard.ledger, item)
-    _said(context, event, f" (to take it back: lazaretto unlabel {event.seq} --by NAME){store and f'; {store}'}")
-
-
-@with_context()
 def appeal(
     context: CommandContext,
     item: ItemArgument,
@@ -339,15 +334,12 @@ def appeal(
     """Dispute the ruling on an item. It holds until a person labels or releases the item."""
     with context.open_guard() as guard:
         event = guard.appeal(item, reason, by=by)
-    _said(context, event)
-
-
-def _said(context: CommandContext, event: Event, more: str = "") -> None:
-    context.emit(event, lambda: console.print(f"recorded: {event.kind.value} {event.subject}{more}", highlight=False))
+    said = f"recorded: {event.kind.value} {event.subject}"
+    context.emit(event, lambda: console.print(said, highlight=False))
 
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the application."""
     app.add_typer(family, name="repair")
-    for command in (release, label, appeal):
+    for command in (release, appeal):
         app.command()(command)

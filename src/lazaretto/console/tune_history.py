@@ -53,9 +53,7 @@ class Histories:
             raise InputError("history", words, 'Let the crew work for a while, mode = "observe" if you like')
         tuner = Tuner(items, policy, Thresholds(ledger, policy.learn), self._make)
         counts = {
-            (one.gate, one.setting): tuple(
-                tuner.counted({(one.gate, one.setting): value} if value != one.now else {}) for value in one.values
-            )
+            (one.gate, one.setting): tuple(tuner.counted({(one.gate, one.setting): value}) for value in one.values)
             for one in tuner.offered()
         }
         honest = sum(not one.harmful for one in items)

@@ -166,7 +166,7 @@ class BlocklistGate:
         """What a person's word says for an item; ``over``: what it was known to contradict when the word was given."""
         rule, entry = word
         over = sorted(contradicted_by(context.ledger, entry.item))
-        summary = f"{_SAYINGS[rule]} {entry.item}, which a person called benign"
+        summary = f"{_SAYINGS[rule]} {entry.item}, which a person called benign or released"
         told = Evidence("precedent", summary, {"item": entry.item, "label": "benign", OVER: over})
         name = NEARLY_BENIGN if rule in VOUCHING else CALLED_BENIGN
         return Verdict(self.name, observation.id, Ruling.ALLOW, 0.02, (0.0, 1.0), name, (told,), cost=cost)

@@ -6,7 +6,7 @@ benign is not held again for the same reasons.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -65,7 +65,7 @@ def decide(item: str, examined: Examination, policy: ChannelPolicy, ms: float) -
     unanswered = [run for run in runs if run.status not in ANSWERED]
     strictest = max(verdicts, key=lambda v: (v.ruling, v.gate in examined.settling, v.risk), default=None)
     ruling = strictest.ruling if strictest else Ruling.ALLOW
-    if word is not None and excused and ruling <= Ruling.WARN:
+    if word is not None and ruling <= (Ruling.WARN if excused else Ruling.ALLOW):
         strictest = word
     rule = f"{strictest.gate}:{strictest.rule}" if strictest else "policy:no_gates"
     low = max((v.interval[0] for v in verdicts), default=0.0)
@@ -111,9 +111,17 @@ def person_says(verdicts: Sequence[Verdict]) -> tuple[Verdict | None, tuple[Verd
 def _excused(verdict: Verdict, word: Verdict, known: set[str]) -> bool:
     if word.rule == NEARLY_BENIGN and (verdict.ruling is Ruling.BLOCK or verdict.gate == FORM):
         return False
+    return settled_by_word(verdict, known)
+
+
+def settled_by_word(verdict: Verdict, known: Collection[str]) -> bool:
+    """Whether a person's word that exactly this text is fine answers a verdict on it.
+
+    ``known``: what the text was known to contradict when the word was given.
+    """
     claims = [one.data for one in verdict.evidence if one.kind == "claim" and one.data.get("with")]
     disputed = {str(i) for data in claims if data.get("relation") in _DISPUTES for i in data["with"]}
-    return disputed <= known and (verdict.rule not in FOR_ITS_SOURCE or bool(disputed))
+    return disputed <= set(known) and (verdict.rule not in FOR_ITS_SOURCE or bool(disputed))
 
 
 _DISPUTES = ("contradicts", "updates")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from lazaretto.ledger import ItemState, Ledger, changes_of, with_change
 from lazaretto.ledger.standing import standing_events
 from lazaretto.ledger.tail import Tail
-from lazaretto.types import BY_PERSON, MACHINE, REBUILT, Channel, Event, EventKind
+from lazaretto.types import BY_PERSON, COPY_OF, MACHINE, REBUILT, Channel, Event, EventKind
 
 Ints = NDArray[np.int64]
 LOOKS = 2
@@ -199,8 +199,9 @@ class RecheckQueue:
             if event.subject == TENDED:
                 self._rechecked(body)
         elif event.kind is EventKind.LABELLED:
-            self._spoken.add(event.subject)
-            self._settle(event.subject)
+            if by_person(event):
+                self._spoken.add(event.subject)
+                self._settle(event.subject)
             self._news.append(event.seq)
         else:
             self._change(event)
@@ -265,8 +266,10 @@ class RecheckQueue:
 
 
 def by_person(event: Event) -> bool:
-    """Whether an event is a person's word on an item."""
+    """Whether an event is a person's word on an item, given to it and not to a copy."""
     body = event.body or {}
+    if COPY_OF in body:
+        return False
     if event.kind is EventKind.RELEASED:
         return body.get("by") != MACHINE
     ruled_by = str(body.get("rule", ""))

@@ -28,6 +28,7 @@ from lazaretto.guard.telemetry import Tracing, Watchers, now
 from lazaretto.incidents.incidents import Incidents
 from lazaretto.ingest.raw_input import RawInput, read_observation
 from lazaretto.ingest.read_history import RecentReads
+from lazaretto.learn.copies import Copies
 from lazaretto.learn.labels import Labels
 from lazaretto.learn.lessons import Lessons
 from lazaretto.learn.withdrawals import Withdrawals
@@ -59,7 +60,8 @@ class Core:
         self.recorder = Recorder(ledger, policy, tell, self.gates.claims_of)
         self.lessons = Lessons(ledger, tell)
         self.taints = TaintRulings(ledger, self.graph, policy, tell)
-        self.labels = Labels(ledger, self.taints, self.lessons, tell, observes=policy.mode == "observe")
+        self.copies = Copies(ledger, policy.trust)
+        self.labels = Labels(ledger, self.taints, self.lessons, tell, self.copies, observes=policy.mode == "observe")
         self.withdrawals = Withdrawals(ledger, self.taints, self.lessons)
         self.view = RepairView(ledger, self.graph, judge=self.gates.held_today, correction=self.gates.correction)
         self.rechecking = Rechecker(
@@ -158,6 +160,10 @@ class Core:
         """Once, before the first item: teach the gates the decisions that an earlier process left untaught."""
         if not self.lessons.current:
             await self.in_store_thread(self.lessons.catch_up)
+
+    def copies_of(self, item: str) -> list[str]:
+        """Copies of an item that wait, and that its release settles."""
+        return list(self.copies.settled_with(self.ledger.item(item), "benign"))
 
     async def written_back(self, receipt: Receipt) -> Receipt:
         """The receipt with what became of its records in stores of the caller's own."""

@@ -7,6 +7,7 @@ is recorded: while the store is away, calls raise ``StoreUnavailable``. ``Core.j
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import logging
@@ -15,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from lazaretto.errors import NotYours, RepairRefused
 from lazaretto.external_stores.outbox import stored_when_allowed
 from lazaretto.gates.decision import held_without_it
 from lazaretto.gates.gate_set import GateState
@@ -307,17 +309,29 @@ class Guard(ToolCalls, Lifecycle, OldNames):
     async def release(
         self, item: str, *, reason: str = "", descendants: bool = False, by: str = "", caller: Identity | None = None
     ) -> Receipt:
-        """Bring a held item back: plan and apply in one call. ``by``: the person, kept with the reason; ``caller``: as
-        in ``repairs.apply``. ``NotYours`` where either would release something of its own."""
+        """Bring a held item back, and copies of it that wait, as ``label`` does: plan and apply in one call.
+
+        ``by``: the person, kept with the reason; ``caller``: as in ``repairs.apply``. ``NotYours`` where either would
+        release something of its own; a copy of its own waits for others.
+        """
         person = check_name(by, "by", printable=True) if by else ""
         why = f"{reason} (released by {person})".strip() if person else reason
-        plan = await self.repairs.plan(item, "release", reason=why, descendants=descendants)
+        options: dict[str, Any] = {"reason": why, "descendants": descendants}
+        copies = await self._core.in_store_thread(self._core.copies_of, check_name(item, "item", printable=True))
+        if copies:
+            with contextlib.suppress(NotYours, RepairRefused):  # one may be the caller's own, or they are too many
+                plan = await self.repairs.plan(item, "release", copies=copies, **options)
+                return await self.repairs.apply(plan, by=person, caller=caller)
+        plan = await self.repairs.plan(item, "release", **options)
         return await self.repairs.apply(plan, by=person, caller=caller)
 
     async def label(
         self, item: str, label: Literal["harmful", "benign"], *, by: str, caller: Identity | None = None
     ) -> Event:
         """Record what an item truly is, as a person says. Harmful items are held at once, benign ones released.
+
+        Copies of it that wait for a word get the same one (``copies`` in the event's body): benign ones from sources
+        that are trusted as much or more, harmful ones from those trusted as little or less.
 
         What was made from a harmful item is held with it; the next ``recheck`` proposes repairs of the rest, as it does
         after a finding of its own.

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lazaretto.incidents.likeness import KNOWN
 from lazaretto.ledger import Ledger, changes_of
 from lazaretto.ledger.history import changes_so_far
 from lazaretto.ledger.standing import withdrawn
@@ -24,8 +25,6 @@ KINDS = (
     EventKind.SUPERSEDED,
 )
 BY_FAILURE, BY_TAINT = "fail:", "taint:"
-KNOWN = "blocklist:"
-"""How the rule of a ruling begins that only says: this was found before."""
 UNDIRECTED = frozenset({"rollback"})
 """Repairs that take away what is new, not what was found."""
 REASONS = 3
@@ -197,10 +196,10 @@ class FindingLog:
             if event.subject in self.findings:
                 self._clear(event.subject)
             return
-        again = rule.startswith(KNOWN) and not rule.endswith(":look")  # the same as something that was found before
+        copies = same_as(body)
+        again = is_known(rule)
         evidence = [one for verdict in body.get("verdicts", ()) for one in verdict.get("evidence", ())]
         if not rule.startswith(BY_PERSON):
-            copies = frozenset(str(e["data"]["item"]) for e in evidence if _names_an_item(e)) if again else frozenset()
             before = self.waiting.get(event.subject)
             since, appealed = (before.time, before.appealed) if before else (event.time, False)
             shown = without_secrets(body)
@@ -274,6 +273,19 @@ def why_ruled(body: Mapping[str, Any]) -> tuple[str, ...]:
     decided = [summary for name, _, summaries in said if name == rule for summary in summaries]
     plainly = [] if silent or decided else [f"It was ruled {ruling.label} by {rule}, which gave no reason."]
     return tuple(dict.fromkeys([*silent, *plainly, *reasons_in_order(rule, ruling, said)]))
+
+
+def is_known(rule: str) -> bool:
+    """Whether a rule says: the same as something that was found before."""
+    return rule.startswith(KNOWN) and not rule.endswith(":look")
+
+
+def same_as(body: Mapping[str, Any]) -> frozenset[str]:
+    """What the item of a recorded ruling is the same as, where it is held for nothing else."""
+    if not is_known(str(body.get("rule", ""))):
+        return frozenset()
+    evidence = (one for verdict in body.get("verdicts") or () for one in verdict.get("evidence") or ())
+    return frozenset(str(one["data"]["item"]) for one in evidence if _names_an_item(one))
 
 
 def _names_an_item(evidence: Mapping[str, Any]) -> bool:

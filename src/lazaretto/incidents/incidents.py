@@ -9,7 +9,7 @@ from typing import Any
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.incidents.findings import Finding, FindingLog, why_ruled
 from lazaretto.incidents.grouping import Group, Grouper
-from lazaretto.incidents.likeness import carries, same_content
+from lazaretto.incidents.likeness import alike, carries, same_content
 from lazaretto.incidents.records import (
     STATES,
     AgentReached,
@@ -24,6 +24,7 @@ from lazaretto.incidents.records import (
 )
 from lazaretto.ledger import ItemState, Ledger
 from lazaretto.ledger.chunking import chunks
+from lazaretto.ledger.contents import Contents
 from lazaretto.ledger.standing import standing_events
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.provenance.traces import TraceStep, Window
@@ -50,6 +51,7 @@ class Incidents:
         self._ledger, self._graph = ledger, graph
         self._log = FindingLog(ledger)
         self._grouper = Grouper(ledger, graph)
+        self._contents = Contents(ledger)
         self._groups: tuple[int, list[Group]] = (-1, [])
         self._built: dict[Group, Incident] = {}
         """As they were told last; one that something was recorded about since is not among them."""
@@ -83,16 +85,19 @@ class Incidents:
         raise UnknownItem(name, self._ledger.namespace, "incident")
 
     def held(self, *, limit: int | None = None) -> tuple[Held, ...]:
-        """What waits for a person: disputed rulings first, then the newest."""
+        """What waits for a person, copies in one row: disputed rulings first, then the newest."""
         with self._log.lock:
             self._log.follow()
             waiting = self._log.for_a_person()
-        order = sorted(waiting, key=lambda item: (not waiting[item].appealed, -waiting[item].time, item))[:limit]
+            every = sorted(waiting, key=lambda item: (not waiting[item].appealed, -waiting[item].time, item))
+            rows = alike({item: waiting[item].rule for item in every}, self._contents)
+        order = list(rows)[:limit]
         seen = {one.id: one for one in self._ledger.items(ids=order, hidden=True, limit=None)}
         return tuple(
             Held(
                 item, seen[item].agent, seen[item].channel.value, one.time, one.ruling, one.rule, one.risk,
                 (seen[item].text if one.shown is None else one.shown)[:SHOWN], one.reasons, one.appealed,
+                rows[item],
             )
             for item in order
             if item in seen and (one := waiting[item])

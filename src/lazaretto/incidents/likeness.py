@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from lazaretto.kept_texts import remembered
+from lazaretto.ledger.contents import Contents
+from lazaretto.provenance.taint import FOR_DESCENT
 from lazaretto.types import Observation
 
 RUN = 3
@@ -14,6 +17,9 @@ CARRIES = 0.5
 ORIGIN = 0.7
 """The same for something that nobody found and that may be where a finding began: honest notes share phrases, too."""
 _KEPT_CHARS = 2_000
+KNOWN = "blocklist:"
+"""How the rule of a ruling begins that only says: this was found before."""
+_ALONE = (*FOR_DESCENT, "records:")
 _WORD = re.compile(r"\w+")
 
 
@@ -49,6 +55,22 @@ def same_content(item: Observation) -> str:
         return f"image:{item.image}"
     said = " ".join(words(item.text))
     return f"text:{said}" if said else ""
+
+
+def alike(rules: Mapping[str, str], contents: Contents) -> dict[str, tuple[str, ...]]:
+    """Items with the rules that hold them, those that one word settles together: one of each, with the others.
+
+    It is the first that is held for a reason of its own, not for being the same as another.
+    What is held for its descent, or for whose record it changes, stands alone: a word on what it says is none on that.
+    """
+    said = contents.of(rules)
+    first: dict[object, str] = {}
+    rows: dict[str, list[str]] = {}
+    for item, rule in rules.items():
+        key: object = item if item not in said or rule.startswith(_ALONE) else said[item]
+        rows.setdefault(first.setdefault(key, item), []).append(item)
+    shown = (next((i for i in row if not rules[i].startswith(KNOWN)), row[0]) for row in rows.values())
+    return {item: tuple(i for i in row if i != item) for item, row in zip(shown, rows.values(), strict=True)}
 
 
 @remembered(4 << 20, lambda runs: 200 * len(runs))

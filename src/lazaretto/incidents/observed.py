@@ -9,10 +9,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lazaretto.incidents.findings import REASONS, why_ruled, without_secrets
+from lazaretto.incidents.findings import REASONS, same_as, why_ruled, without_secrets
 from lazaretto.incidents.incidents import SHOWN
+from lazaretto.incidents.likeness import alike
 from lazaretto.incidents.records import Held
 from lazaretto.ledger import Ledger
+from lazaretto.ledger.contents import Contents
 from lazaretto.ledger.tail import Tail
 from lazaretto.types import MACHINE, Event, EventKind, Ruling
 
@@ -33,6 +35,8 @@ class _Flagged:
     only_observed: bool
     shown: str | None
     """What lists show in the place of its text; None: the text."""
+    same: frozenset[str]
+    """What the block list knows it as."""
     harmful: bool | None = None
     """What a person said; None: nothing yet."""
 
@@ -68,24 +72,30 @@ class ObservedLog:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger, self._tail, self._lock = ledger, Tail(ledger, KINDS, anew=self._forget), threading.Lock()
+        self._contents = Contents(ledger)
         self._forget()
 
     def _forget(self) -> None:
+        self._condemned: set[str] = set()
         self._flagged: dict[str, _Flagged] = {}
         self._judged: Counter[str] = Counter()
         self._seen: set[str] = set()
 
     def would(self, limit: int | None = None) -> tuple[Held, ...]:
-        """What would have been held and nobody has given a word on, the newest first."""
+        """What would have been held and nobody has given a word on, the newest first; what says the same from such a
+        source once."""
         with self._lock:
             self._follow()
-            open_ones = {i: one for i, one in self._flagged.items() if one.only_observed and one.harmful is None}
-        order = sorted(open_ones, key=lambda item: (-open_ones[item].time, item))[:limit]
+            open_ones = {i: one for i, one in self._flagged.items() if one.only_observed and self._word(one) is None}
+            every = sorted(open_ones, key=lambda item: (-open_ones[item].time, item))
+            rows = alike({item: open_ones[item].rule for item in every}, self._contents)
+        order = list(rows)[:limit]
         seen = {one.id: one for one in self._ledger.items(ids=order, hidden=True, limit=None)} if order else {}
         return tuple(
             Held(
                 item, seen[item].agent, seen[item].channel.value, one.time, one.ruling, one.rule, one.risk,
                 (seen[item].text if one.shown is None else one.shown)[:SHOWN], one.reasons, False,
+                rows[item],
             )
             for item in order
             if item in seen and (one := open_ones[item])
@@ -95,9 +105,9 @@ class ObservedLog:
         """Every day on which something was judged, the newest first."""
         with self._lock:
             self._follow()
-            flagged: dict[str, list[_Flagged]] = {}
+            flagged: dict[str, list[bool | None]] = {}
             for one in self._flagged.values():
-                flagged.setdefault(_day(one.time), []).append(one)
+                flagged.setdefault(_day(one.time), []).append(self._word(one))
             return tuple(_counted(day, self._judged[day], flagged.get(day, ())) for day in sorted(self._judged)[::-1])
 
     def quiet(self, now: float | None = None) -> Quiet:
@@ -116,6 +126,10 @@ class ObservedLog:
             why = f"{honest} honest items would be held, {share:.1%}: lazaretto tune"
         return Quiet(not why, why, judged, honest, waiting)
 
+    def _word(self, one: _Flagged) -> bool | None:
+        """What a person said of it, or of what it is known as."""
+        return True if one.harmful is None and not self._condemned.isdisjoint(one.same) else one.harmful
+
     def _follow(self) -> None:
         for event in self._tail.new():
             self._take(event)
@@ -130,9 +144,14 @@ class ObservedLog:
                 reasons = why_ruled({**body, "ruling": word})[:REASONS]
                 rule, risk = str(body.get("rule", "")), float(body.get("risk", 0.5))
                 only = body.get("would") is not None
-                self._flagged[item] = _Flagged(event.time, word, rule, risk, reasons, only, without_secrets(body))
-        elif item in self._flagged and event.kind is EventKind.LABELLED:
-            self._flagged[item].harmful = body.get("label") == "harmful"
+                self._flagged[item] = _Flagged(
+                    event.time, word, rule, risk, reasons, only, without_secrets(body), same_as(body)
+                )
+        elif event.kind is EventKind.LABELLED:
+            harmful = body.get("label") == "harmful"
+            (self._condemned.add if harmful else self._condemned.discard)(item)
+            if item in self._flagged:
+                self._flagged[item].harmful = harmful
         elif item in self._flagged and event.kind is EventKind.RELEASED and body.get("by") != MACHINE:
             self._flagged[item].harmful = False
         elif event.kind is EventKind.ERASED:
@@ -143,6 +162,6 @@ def _day(moment: float) -> str:
     return datetime.datetime.fromtimestamp(moment, datetime.UTC).strftime("%Y-%m-%d")
 
 
-def _counted(day: str, judged: int, flagged: Sequence[_Flagged]) -> Day:
-    words = Counter(one.harmful for one in flagged)
+def _counted(day: str, judged: int, flagged: Sequence[bool | None]) -> Day:
+    words = Counter(flagged)
     return Day(day, judged, len(flagged), words[True], words[False], words[None])

@@ -136,3 +136,5 @@ class Held:
     reasons: tuple[str, ...]
     appealed: bool
     """Whether the ruling is disputed."""
+    copies: tuple[str, ...] = ()
+    """Others that wait and say exactly the same, from the same kind of source: one word settles them all."""

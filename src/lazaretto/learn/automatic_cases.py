@@ -23,7 +23,7 @@ from lazaretto.learn.reviews import review_of
 from lazaretto.ledger import Ledger
 from lazaretto.policy import ChannelPolicy, Channels, Policy
 from lazaretto.provenance.graph import ProvenanceGraph
-from lazaretto.types import Channel, Event, EventKind, Observation, Ruling, SourceClass
+from lazaretto.types import COPY_OF, Channel, Event, EventKind, Observation, Ruling, SourceClass
 
 _KINDS = (EventKind.LABELLED, EventKind.WITHDRAWN, EventKind.REPAIRED, EventKind.UNDONE, EventKind.ERASED)
 LOOP = "loop"
@@ -88,7 +88,7 @@ class AutomaticCases:
     def _items_of(self, event: Event) -> list[str]:
         """The items that an event decides about; what a repair found only on its way decides about none."""
         if event.kind in (EventKind.LABELLED, EventKind.WITHDRAWN):
-            return [event.subject]
+            return [] if COPY_OF in (event.body or {}) else [event.subject]
         if event.kind is EventKind.ERASED:
             return [event.subject] if self._book and self._book.stands_for(event.subject) else []
         receipts = [event]

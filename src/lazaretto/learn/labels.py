@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from lazaretto.errors import InputError, StaleState, StoreUnavailable
+from lazaretto.errors import InputError, NotYours, StaleState, StoreUnavailable
 from lazaretto.gates.memory.claims.conflicts import settling
 from lazaretto.gates.recheck_queue import TENDED
 from lazaretto.identity import Identity, require_not_own
+from lazaretto.learn.copies import Copies
 from lazaretto.learn.lessons import LABELS, Lessons
-from lazaretto.ledger import Ledger
+from lazaretto.ledger import ItemState, Ledger
 from lazaretto.names import check_name
 from lazaretto.provenance.taint_rulings import TaintRulings, log_acts
-from lazaretto.repair.taking_back import taking_back
-from lazaretto.types import BY_PERSON, Decision, Draft, Event, EventKind, Observation, Ruling, plain
+from lazaretto.repair import engine
+from lazaretto.repair.taking_back import STAYS, taking_back
+from lazaretto.types import BY_PERSON, COPY_OF, Decision, Draft, Event, EventKind, Observation, Ruling, plain
 
 _TRIES = 10
 """How often what came from an item may change while it is called fine."""
@@ -28,52 +30,72 @@ class Labels:
         taints: TaintRulings,
         lessons: Lessons,
         tell: Callable[[Observation, Ruling], None],
+        copies: Copies,
         *,
         observes: bool = False,
     ) -> None:
         """``tell`` tells the gates that learn what became of an item; one that only ``observes`` repairs nothing."""
+        self._copies = copies
         self._ledger, self._taints, self._lessons, self._tell = ledger, taints, lessons, tell
         self._observes = observes
 
     def label(self, item: str, label: str, by: str, caller: Identity | None = None) -> Event:
         """Record what an item truly is, as a person says: harmful is held with what came from it, benign released.
 
+        Copies of it that wait for a word are given the same (``Copies``); the event names them.
         Repairs of the rest that came from a harmful item are the work of the next look (``LateRepairs``).
         """
         if label not in LABELS:
             raise InputError("label", f"is {label!r}", f"Use {' or '.join(LABELS)}")
-        self._ledger.state(check_name(item, "item", printable=True))
-        return self._harmful(item, by) if LABELS[label] is Ruling.BLOCK else self._fine(item, by, caller)
+        seen = self._ledger.state(check_name(item, "item", printable=True))
+        if LABELS[label] is Ruling.BLOCK:
+            return self._harmful(item, by)
+        try:
+            return self._fine(item, by, caller, with_copies=not seen.erased)
+        except NotYours:  # of a copy, or of what was made from it, the caller wrote something: that waits for others
+            return self._fine(item, by, caller, with_copies=False)
 
     def _harmful(self, item: str, by: str) -> Event:
-        decision = Decision(item, Ruling.BLOCK, 1.0, (1.0, 1.0), f"{BY_PERSON}harmful")
-        said = Draft(EventKind.LABELLED, item, body={"label": "harmful", "by": by})
-        ruled, tainted = Draft(EventKind.RULED, item, body=plain(decision)), self._taints.holding([item])
-        drafts = [said, ruled, *tainted]
-        if self._ledger.state(item).visible and not self._observes:  # it was in use: looking again repairs the rest
-            drafts.append(Draft(EventKind.NOTED, TENDED, body={"origins": [item]}))
+        copies = self._copies_of(item, "harmful")
+        items = [item, *copies]
+        ruled = [
+            Draft(EventKind.RULED, one, body=plain(Decision(one, Ruling.BLOCK, 1.0, (1.0, 1.0), f"{BY_PERSON}harmful")))
+            for one in items
+        ]
+        said, tainted = _said(item, "harmful", by, copies), self._taints.holding(items)
+        drafts = [draft for pair in zip(said, ruled, strict=True) for draft in pair] + tainted
+        if not self._observes:  # what was in use: looking again repairs the rest
+            used = [one for one in items if self._ledger.state(one).visible]
+            drafts += [Draft(EventKind.NOTED, TENDED, body={"origins": [one]}) for one in used]
         event = self._ledger.append(drafts)[0]
         self._lessons.catch_up()
-        log_acts([ruled])
+        log_acts(ruled)
         self._taints.tell(tainted)
-        self._taints.hold_what_came_from([item], tainted)
+        self._taints.hold_what_came_from(items, tainted)
         return event
 
-    def _fine(self, item: str, by: str, caller: Identity | None) -> Event:
+    def _fine(self, item: str, by: str, caller: Identity | None, *, with_copies: bool) -> Event:
         """Release an item, and with it what followed from the suspicion: holds, and repairs that started from it."""
         for _ in range(_TRIES):
             state, back = self._ledger.state(item), taking_back([item], self._ledger)
+            copies = self._copies_of(item, "benign", without=back.states) if with_copies else {}
             released = [
-                one for one in self._taints.releases_with([item, *back.shown]) if one.subject not in back.states
+                one
+                for one in self._taints.releases_with([item, *copies, *back.shown])
+                if one.subject not in back.states and one.subject not in copies
             ]
-            cleared = [item, *back.shown, *(draft.subject for draft in released)]
+            cleared = [item, *copies, *back.shown, *(draft.subject for draft in released)]
             require_not_own(caller, by, self._items(cleared))
-            drafts = [*back.drafts, *released]
+            said, *beside = _said(item, "benign", by, copies)
+            drafts = [said, *back.drafts, *released]
             if not (state.visible or state.erased or state.superseded_by):
-                drafts.insert(0, Draft(EventKind.RELEASED, item, body={"by": by}))
-            said = Draft(EventKind.LABELLED, item, body={"label": "benign", "by": by})
+                drafts.insert(1, Draft(EventKind.RELEASED, item, body={"by": by}))
+            for one in beside:
+                drafts.append(one)
+                if copies[one.subject].held:
+                    drafts.append(Draft(EventKind.RELEASED, one.subject, body={"by": by, COPY_OF: item}))
             try:
-                event = self._ledger.append([said, *drafts], states={**back.states, item: state})[0]
+                event = self._ledger.append(drafts, states={**back.states, **copies, item: state})[0]
             except StaleState:
                 continue  # something changed in between: what is taken back now?
             self._lessons.catch_up()
@@ -94,5 +116,19 @@ class Labels:
         self._ledger.append(settling(self._ledger, ours, theirs, by))
         self._lessons.catch_up()
 
+    def _copies_of(self, item: str, label: str, without: Collection[str] = ()) -> dict[str, ItemState]:
+        """The copies that are given the same word: none that a repair started from, to be taken back first."""
+        found = self._copies.settled_with(self._ledger.item(item), label)
+        receipts = engine.receipts(self._ledger) if found else ()
+        origins = {one.plan.origin for one in receipts if not one.undone and one.plan.repair not in STAYS}
+        return {one: state for one, state in found.items() if one not in without and one not in origins}
+
     def _items(self, ids: Sequence[str]) -> list[Observation]:
         return self._ledger.items(ids=ids, hidden=True, limit=None)
+
+
+def _said(item: str, label: str, by: str, copies: Collection[str]) -> list[Draft]:
+    """A person's word on an item, then on its copies."""
+    body = {"label": label, "by": by, **({"copies": list(copies)} if copies else {})}
+    beside = [Draft(EventKind.LABELLED, one, body={"label": label, "by": by, COPY_OF: item}) for one in copies]
+    return [Draft(EventKind.LABELLED, item, body=body), *beside]

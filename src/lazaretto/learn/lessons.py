@@ -15,7 +15,7 @@ from lazaretto.ledger import Ledger
 from lazaretto.ledger.standing import standing_events
 from lazaretto.ledger.tail import Tail
 from lazaretto.provenance.graph import ProvenanceGraph
-from lazaretto.types import MACHINE, Channel, Event, EventKind, Evidence, Observation, Ruling, Verdict
+from lazaretto.types import COPY_OF, MACHINE, Channel, Event, EventKind, Evidence, Observation, Ruling, Verdict
 
 LABELS = {"harmful": Ruling.BLOCK, "benign": Ruling.ALLOW}
 """What a person's label means as a ruling."""
@@ -66,7 +66,7 @@ class Lessons:
         if event.kind is EventKind.LABELLED:
             ruling = LABELS.get(str(body.get("label")))
             stands = standing_events(self._ledger, (EventKind.LABELLED,), subject=event.subject)
-            if ruling is not None and any(one.seq == event.seq for one in stands):
+            if ruling is not None and COPY_OF not in body and any(one.seq == event.seq for one in stands):
                 self._tell(self._ledger.item(event.subject), ruling, ())
         elif event.kind is EventKind.REPAIRED:
             for item, ruling, why in repair_lessons(body):

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from lazaretto.errors import ModelError
+from lazaretto.gates.blocklist_entries import LOOK
 from lazaretto.gates.cascade import settles, why_not_needed
 from lazaretto.gates.decision import decide, decision_from_body, with_verdict
-from lazaretto.gates.protocol import Gate, Tunable
+from lazaretto.gates.protocol import BLOCKLIST, Gate, Tunable
 from lazaretto.gates.runner import Examination
 from lazaretto.gates.thresholds import Thresholds
 from lazaretto.ledger import Ledger
@@ -57,8 +58,17 @@ def judged_items(ledger: Ledger, since: float = 0.0) -> tuple[Judged, ...]:
             words[event.subject] = False
         elif event.kind is EventKind.RULED and body.get("runs") and event.time >= since and event.subject not in first:
             first[event.subject] = decision_from_body(body)
+    for item, decision in first.items():
+        if item not in words and any(words.get(one) for one in _known_as(decision)):
+            words[item] = True
     found = {one.id: one for one in ledger.items(ids=tuple(first), hidden=True, limit=None)} if first else {}
     return tuple(Judged(found[item], decision, words.get(item)) for item, decision in first.items() if item in found)
+
+
+def _known_as(decision: Decision) -> list[str]:
+    """What an item was held as the same as, by the block list alone."""
+    told = [v for v in decision.verdicts if v.gate == BLOCKLIST and f"{v.gate}:{v.rule}" == decision.rule]
+    return [str(e.data["item"]) for v in told if v.rule != LOOK for e in v.evidence if e.kind == "match"]
 
 
 class Replay:

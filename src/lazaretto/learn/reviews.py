@@ -10,7 +10,7 @@ from lazaretto.gates.content.report import DEBATE
 from lazaretto.learn.curate import FailedCase
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.standing import standing_events
-from lazaretto.types import BY_PERSON, EventKind, Observation, Ruling
+from lazaretto.types import BY_PERSON, COPY_OF, EventKind, Observation, Ruling
 
 _TRUTH = {"harmful": Label.UNSAFE, "benign": Label.SAFE}
 
@@ -20,7 +20,8 @@ def reviewed(ledger: Ledger) -> list[FailedCase]:
 
     An appeal without a label is open and teaches nothing.
     """
-    labelled = dict.fromkeys(event.subject for event in standing_events(ledger, [EventKind.LABELLED]))
+    told = standing_events(ledger, [EventKind.LABELLED])
+    labelled = dict.fromkeys(event.subject for event in told if COPY_OF not in (event.body or {}))
     return [case for item in labelled if (case := review_of(item, ledger)) is not None]
 
 

@@ -9,7 +9,7 @@ from lazaretto.gates.thresholds import Cut
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.standing import standing_events
 from lazaretto.policy import LearnPolicy
-from lazaretto.types import EventKind, Ruling
+from lazaretto.types import COPY_OF, EventKind, Ruling
 
 _TRUTH = {"harmful": True, "benign": False}
 Judged = dict[str, list[tuple[float, bool]]]
@@ -23,7 +23,9 @@ def judged(ledger: Ledger, gates: tuple[str, ...]) -> Judged:
     for event in standing_events(ledger, (EventKind.RULED, EventKind.LABELLED)):
         body = event.body or {}
         if event.kind is EventKind.LABELLED and body.get("label") in _TRUTH:
-            truths[event.subject] = _TRUTH[body["label"]]
+            truths.pop(event.subject, None)
+            if COPY_OF not in body:
+                truths[event.subject] = _TRUTH[body["label"]]
         elif event.kind is EventKind.RULED and body.get("verdicts"):
             rulings[event.subject] = {
                 str(v["gate"]): (float(v["risk"]), Ruling.from_label(str(v["ruling"])))

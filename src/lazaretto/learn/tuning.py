@@ -148,7 +148,8 @@ class Tuner:
     # counting
 
     def counted(self, changes: Changes) -> Counts:
-        """What would have been held with these settings changed."""
+        """What would have been held with these settings changed; one that is set so already is no change."""
+        changes = {one: value for one, value in changes.items() if value != self._value(*one)}
         replay, gates = self._replay(changes), {gate for gate, _ in changes}
         honest = findings = unsure = 0
         for one, number in self._groups:

@@ -7,10 +7,10 @@ the block list is put back in the same transaction. What cannot be put back is l
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lazaretto.errors import InputError, RepairRefused, StaleState, StoreUnavailable, UnknownItem
+from lazaretto.errors import InputError, NotYours, RepairRefused, StaleState, StoreUnavailable, UnknownItem
 from lazaretto.gates.recheck_queue import TENDED
 from lazaretto.gates.thresholds import SUBJECT as THRESHOLDS
 from lazaretto.identity import Identity, require_not_own
@@ -20,7 +20,7 @@ from lazaretto.ledger.history import states_before
 from lazaretto.ledger.standing import standing_events, taken_back, withdrawn
 from lazaretto.provenance import taint
 from lazaretto.provenance.taint_rulings import TaintRulings, log_acts
-from lazaretto.types import BY_PERSON, MACHINE, Draft, Event, EventKind
+from lazaretto.types import BY_PERSON, COPY_OF, MACHINE, Draft, Event, EventKind
 
 _TRIES = 10
 _DECIDES = (EventKind.LABELLED, EventKind.RULED, EventKind.RELEASED, EventKind.SUPERSEDED)
@@ -84,7 +84,30 @@ class Withdrawals:
         return tuple(_decision(event, gone) for event in reversed(told[-limit:] if limit else []))
 
     def withdraw(self, decision: int, by: str, caller: Identity | None = None) -> Withdrawal:
-        """Put everything back as it was before a decision, in one transaction; what follows from that comes after."""
+        """Put everything back as it was before a decision; then what was said of copies together with it.
+
+        Each word is taken back in one transaction; what follows from it comes after. A copy whose word cannot be taken
+        back is left and named.
+        """
+        copies = self._beside(self._said(decision))
+        done = self._withdraw(decision, by, caller)
+        for copy in copies:
+            try:
+                done = _together(done, self._withdraw(copy.seq, by, caller))
+            except (NotYours, RepairRefused) as error:
+                done = replace(done, left={**done.left, copy.subject: str(error)})
+        return done
+
+    def _beside(self, said: Event) -> list[Event]:
+        """What was said of copies together with a label, and counts still."""
+        gone = withdrawn(self._ledger, said.seq)
+        found = []
+        for copy in (said.body or {}).get("copies", ()):
+            told = self._ledger.events(after=said.seq, subject=str(copy), kinds=(EventKind.LABELLED,), limit=1)
+            found += [one for one in told if one.seq not in gone and (one.body or {}).get(COPY_OF) == said.subject]
+        return found
+
+    def _withdraw(self, decision: int, by: str, caller: Identity | None) -> Withdrawal:
         self._lessons.catch_up()  # what was learnt can only be taken back once it was learnt
         for _ in range(_TRIES):
             seq = self._ledger.head().seq
@@ -341,6 +364,19 @@ def _decision(event: Event, gone: Collection[int]) -> LabelDecision:
     body = event.body or {}
     label, by = str(body.get("label")), str(body.get("by", ""))
     return LabelDecision(event.seq, event.time, event.subject, label, by, event.seq in gone)
+
+
+def _together(one: Withdrawal, other: Withdrawal) -> Withdrawal:
+    """What taking back two words did."""
+    left = {item: why for item, why in {**one.left, **other.left}.items() if item not in other.restored}
+    return replace(
+        one,
+        restored=tuple(dict.fromkeys((*one.restored, *other.restored))),
+        released=tuple(dict.fromkeys((*one.released, *other.released))),
+        held=tuple(dict.fromkeys((*one.held, *other.held))),
+        left=left,
+        notes=tuple(dict.fromkeys((*one.notes, *other.notes))),
+    )
 
 
 def _known(changes: Sequence[fingerprints.Change]) -> dict[tuple[str, str], str]:

@@ -16,7 +16,7 @@ from lazaretto.ledger.standing import standing_events, without_taken_back
 from lazaretto.provenance.carrying import poison_of, poisons_of, reused_content
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.provenance.held_index import HeldIndex
-from lazaretto.types import MACHINE, Decision, Event, EventKind, Evidence, Observation, Ruling, Verdict
+from lazaretto.types import COPY_OF, MACHINE, Decision, Event, EventKind, Evidence, Observation, Ruling, Verdict
 
 TAINT = "taint"
 """Stands where a gate's name would, in verdicts and rules."""
@@ -305,6 +305,8 @@ def _spoken_for(told: Iterable[Event]) -> bool:
     was_tainted = released = benign = False
     for event in told:
         body = event.body or {}
+        if COPY_OF in body:  # a word on what it says, not on what it was made from
+            continue
         if event.kind is EventKind.LABELLED:
             benign = body.get("label") == "benign"
         elif event.kind is EventKind.RULED:

@@ -25,7 +25,7 @@ from lazaretto.provenance.carrying import poison_of, recorded_spans
 from lazaretto.provenance.taint import held_for_taint
 from lazaretto.repair.protocol import RepairRequest, RepairView
 from lazaretto.repair.rewrite import corrected_step, rewrite_step
-from lazaretto.types import Correction, EventKind, RepairPlan, RepairStep
+from lazaretto.types import COPY_OF, Correction, EventKind, RepairPlan, RepairStep
 
 ISOLATE_HOPS, REWRITE_HOPS = 3, 6
 WEIGHTS = (0.5, 0.3, 0.2)
@@ -86,7 +86,8 @@ def recorded_risk(item: str, ledger: Ledger) -> float | None:
 
 def called_benign(item: str, ledger: Ledger) -> bool:
     """Whether the last label on an item says that it is fine; no repair of something else overturns that."""
-    labels = [event.body or {} for event in standing_events(ledger, (EventKind.LABELLED,), subject=item)]
+    told = (event.body or {} for event in standing_events(ledger, (EventKind.LABELLED,), subject=item))
+    labels = [body for body in told if COPY_OF not in body]
     return bool(labels) and labels[-1].get("label") == "benign"
 
 

@@ -24,6 +24,7 @@ from lazaretto.policy import RepairLimits
 from lazaretto.provenance.taint import MADE_FROM, REPEATS, spread_of
 from lazaretto.repair.protocol import ACTIONS, Repair, RepairRequest, RepairView
 from lazaretto.types import (
+    COPY_OF,
     MACHINE,
     Cost,
     Draft,
@@ -383,7 +384,8 @@ def _drafts(receipt: Receipt, ledger: Ledger) -> list[Draft]:
     follow: list[Draft] = []
     for step in receipt.plan.steps:
         if step.action == "show":
-            follow.append(Draft(EventKind.RELEASED, step.item, body={"receipt": receipt.id}))
+            copied = {COPY_OF: step.detail[COPY_OF]} if COPY_OF in step.detail else {}
+            follow.append(Draft(EventKind.RELEASED, step.item, body={"receipt": receipt.id, **copied}))
         elif _releases(step):
             follow.append(Draft(EventKind.RELEASED, step.item, body={"by": MACHINE, "receipt": receipt.id}))
         elif step.action == "replace":

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from lazaretto.errors import RepairRefused
 from lazaretto.ledger import ItemState
+from lazaretto.ledger.contents import content_of
 from lazaretto.repair.protocol import RepairRequest, RepairView
-from lazaretto.types import EventKind, RepairPlan, RepairStep, Ruling
+from lazaretto.types import COPY_OF, EventKind, RepairPlan, RepairStep, Ruling
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,8 @@ class Release:
     name: ClassVar[str] = "release"
     descendants: bool = False
     """Everything that is held and was made from it too."""
+    copies: tuple[str, ...] = ()
+    """Other items that say the same and are shown with it, if they are held."""
 
     def plan(self, request: RepairRequest, view: RepairView) -> RepairPlan:
         """One ``show`` step per held item. ``RepairRefused`` for a text of which a part was removed."""
@@ -26,7 +29,8 @@ class Release:
         # what was isolated carries nothing now, so the tree is looked up as it once was
         reached = view.graph.blast_radius(request.item, max_hops=max_hops, history=True)
         steps = []
-        items = (request.item, *(one.id for one in reached.items))
+        copies = self._same(request, view)
+        items = tuple(dict.fromkeys((request.item, *(one.id for one in reached.items), *copies)))
         states = view.ledger.states(items)
         if _with_a_removed_part(request.item, states[request.item], view):
             raise RepairRefused(
@@ -37,7 +41,7 @@ class Release:
         for item in items:
             state = states[item]
             if not (state.visible or state.erased or state.superseded_by or _with_a_removed_part(item, state, view)):
-                steps.append(RepairStep(item, "show"))
+                steps.append(RepairStep(item, "show", {COPY_OF: request.item} if item in copies else {}))
         return RepairPlan(
             repair=self.name,
             origin=request.item,
@@ -45,6 +49,14 @@ class Release:
             reason=request.reason,
             agents=tuple(agent.id for agent in reached.agents),
         )
+
+    def _same(self, request: RepairRequest, view: RepairView) -> list[str]:
+        """Those of ``copies`` that say exactly what the item says."""
+        if not self.copies:
+            return []
+        content = content_of(view.ledger.item(request.item))
+        found = view.ledger.items(ids=self.copies, hidden=True, limit=None)
+        return [one.id for one in found if content_of(one) == content]
 
 
 def _with_a_removed_part(item: str, state: ItemState, view: RepairView) -> bool:

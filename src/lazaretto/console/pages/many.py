@@ -47,6 +47,8 @@ FILTERS = ("gate", "rule", "source", "agent")
 class Lesson:
     """What a decision on several items does and teaches."""
 
+    items: int
+    """Chosen ones, and copies of them that one word settles with them."""
     further: int
     """Items made from these that are held with them, or released with them."""
     gates: tuple[tuple[str, int], ...]
@@ -86,16 +88,18 @@ async def decide(visit: Visit) -> Response:
         lines = [known[item] for item in items if item in known]
         lesson = await asyncio.to_thread(_lesson, visit.guard, lines, label)
         return visit.page("many_look.html", here="many", source=source, label=label, lines=lines, lesson=lesson)
-    done, refused = list[int](), list[tuple[str, LazarettoError]]()
+    done, refused, copies = list[int](), list[tuple[str, LazarettoError]](), 0
     for item in items:
         try:
             signed = {"by": visit.session.name, "caller": visit.session.identity}
-            done.append((await visit.guard.label(item, label, **signed)).seq)  # type: ignore[arg-type]
+            event = await visit.guard.label(item, label, **signed)  # type: ignore[arg-type]
+            done.append(event.seq)
+            copies += len((event.body or {}).get("copies", ()))
         except LazarettoError as error:
             refused.append((item, error))
     if not done:
         raise refused[0][1]
-    said = texts()["many"]["done"].format(number=len(done), label=texts()["labels"][label])
+    said = texts()["many"]["done"].format(number=len(done) + copies, label=texts()["labels"][label])
     if refused:
         said += " " + texts()["many"]["refused"].format(
             number=len(refused), first=f"{refused[0][0]}: {refused[0][1]}"[:200]
@@ -118,11 +122,11 @@ async def _lines(visit: Visit, source: str) -> list[Line]:
 
 def _lesson(guard: Guard, lines: Sequence[Line], label: str) -> Lesson:
     """What follows from calling these items harmful or benign."""
-    chosen = {one.held.id for one in lines}
+    chosen = {item for one in lines for item in (one.held.id, *one.held.copies)}
     reached: set[str] = set()
     for item in chosen:
         reached.update(one.id for one in guard.graph.blast_radius(item, history=True).items)
     states = guard.ledger.states(tuple(reached - chosen)) if reached - chosen else {}
     moved = [one for one in states.values() if not one.erased and one.visible is (label == "harmful")]
     gates = Counter(one.gate for one in lines if one.gate in guard.policy.learn.gates)
-    return Lesson(len(moved), tuple(gates.items()), guard.policy.learn.cases)
+    return Lesson(len(chosen), len(moved), tuple(gates.items()), guard.policy.learn.cases)

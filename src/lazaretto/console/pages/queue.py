@@ -23,7 +23,7 @@ async def queue(visit: Visit) -> Response:
     waiting, proposed = await visit.guard.held(limit=LISTED), await visit.guard.repairs.proposals()
     facts: dict[str, Any] = {"waiting": waiting, "proposed": proposed, "calls": await visit.guard.approvals.waiting()}
     asked = visit.query("item")
-    here = next((place for place, one in enumerate(waiting) if one.id == asked), 0)
+    here = next((place for place, one in enumerate(waiting) if asked == one.id or asked in one.copies), 0)
     if not waiting:
         return visit.page("queue.html", here="queue", view=None, place=0, **facts)
     view = await asyncio.to_thread(item_view, visit.guard, waiting[here].id)
@@ -96,8 +96,10 @@ async def decide(visit: Visit) -> Response:
     item, label = visit.path("item"), visit.field("label")
     before = await visit.guard.held(limit=LISTED)
     signed = {"by": visit.session.name, "caller": visit.session.identity}
-    await visit.guard.label(item, label, **signed)  # type: ignore[arg-type]  # other words: InputError
+    event = await visit.guard.label(item, label, **signed)  # type: ignore[arg-type]  # other words: InputError
     said = texts()["queue"]["decided"].format(item=item, label=texts()["labels"][label])
+    if copies := (event.body or {}).get("copies"):
+        said += " " + texts()["queue"]["with_copies"].format(number=len(copies))
     if visit.form.get("back"):
         return visit.to(f"/items/{item}", said)
     return visit.to(f"/queue{_next(before, item)}", said)
