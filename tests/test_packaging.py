@@ -25,8 +25,9 @@ MEGABYTE = 1_000_000
 def build(source: Path, work: Path) -> Path:
     """The wheel of one distribution, from a copy: a build leaves folders beside its sources."""
     work.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        copy(source / name, work / name)
+    for name in ("pyproject.toml", "README.md", "LICENSE", "Containerfile", "compose.yaml", "constraints.txt"):
+        if (source / name).is_file():
+            copy(source / name, work / name)
     for name in ("src", "examples", "deploy"):
         if (source / name).is_dir():
             copytree(source / name, work / name, ignore=ignore_patterns("*.egg-info", "__pycache__"))
@@ -88,7 +89,8 @@ def test_the_product_wheel_brings_examples_presets_and_what_an_index_shows(produ
     names = archive.namelist()
     here = {file.name for file in (REPOSITORY / "examples").iterdir() if file.suffix in (".py", ".toml")}
     assert {name.rsplit("/", 1)[1] for name in names if ".data/data/share/lazaretto/examples/" in name} == here
-    assert any(name.endswith(".data/data/share/lazaretto/deploy/grafana-dashboard.json") for name in names)
+    deploy = {name.rsplit("/", 1)[1] for name in names if ".data/data/share/lazaretto/deploy/" in name}
+    assert {"grafana-dashboard.json", "Containerfile", "compose.yaml", "constraints.txt"} <= deploy
     assert {"lazaretto/policy/presets/recommended.toml", "lazaretto/policy/presets/strict.toml"} <= set(names)
     (metadata,) = (archive.read(name).decode() for name in names if name.endswith(".dist-info/METADATA"))
     assert "Classifier: Typing :: Typed" in metadata and "Keywords: " in metadata

@@ -173,7 +173,7 @@ def check(
         raise InputError("parent", "stands beside --dry-run, which records nothing", "Give one of them")
     by = channel or channel_for(said, picture)
     if url := remote.server_of(context):
-        asked = {"source": source, "channel": by if dry_run else channel}
+        asked: dict[str, Any] = {"source": source, "channel": by if dry_run else channel}
         asked |= {} if dry_run else {"agent": agent, "parents": parent or []}
         _finish_remote(context, url, "screen" if dry_run else "check", asked, said, picture)
         return

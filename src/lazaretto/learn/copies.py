@@ -26,51 +26,62 @@ from lazaretto.types import BY_PERSON, COPY_OF, Event, EventKind, Observation, R
 
 MOST = 1_000
 """Copies that are settled with one item; the others wait for the next word."""
-_KINDS = (EventKind.RULED, EventKind.LABELLED, EventKind.RELEASED, EventKind.UNDONE, EventKind.ERASED)
+_WORDS = (EventKind.LABELLED, EventKind.RELEASED)
 
 
 class Copies:
-    """What was held, or would have been, and nobody has given a word of its own. Safe to share between threads."""
+    """Finds them in one ledger. Safe to share between threads."""
 
     def __init__(self, ledger: Ledger, trust: TrustPolicy) -> None:
         self._ledger, self._trust, self._lock = ledger, trust.table(), threading.Lock()
-        self._waiting: dict[str, str] = {}
-        """Item -> the label that it was given with another, of which it is a copy; empty: none."""
         self._contents = Contents(ledger)
-        self._tail = Tail(ledger, _KINDS, anew=self._waiting.clear)
+        self._observed: dict[str, None] = {}
+        """What would have been held, as far as it was read: only where one of them is given a word."""
+        self._tail = Tail(ledger, (EventKind.RULED,), anew=self._observed.clear)
 
     def settled_with(self, item: Observation, label: str) -> dict[str, ItemState]:
         """The copies of an item that the same word settles, each as it stands now."""
         with self._lock:
-            for event in self._tail.new():
-                self._follow(event)
-            content = content_of(item)
-            said = self._contents.of(self._waiting)
-            same = [
-                one
-                for one, (digest, _) in said.items()
-                if digest == content and one != item.id and self._waiting[one] != label
-            ]
-        found = self._ledger.items(ids=same, hidden=True, limit=None) if same else []
-        known = contradicted_by(self._ledger, item.id) if found else set()
+            said = self._contents.of([*self._ledger.held_items(), *self._would_be_held(item.id)])
+            same = {one for one, (content, _) in said.items() if content == content_of(item)}
+        found = self._ledger.items(
+            ids=sorted({*same, *self._settled_before(item.id)} - {item.id}), hidden=True, limit=None
+        )
+        found = [one for one in found if content_of(one) == content_of(item) and self._holds_for(one, item, label)]
         states = self._ledger.states([one.id for one in found]) if found else {}
-        settled = {
-            one.id: states[one.id]
-            for one in found
-            if not (states[one.id].hidden or states[one.id].erased or states[one.id].superseded_by)
-            and self._holds_for(one, item, label)
-            and (label == "harmful" or self._only_for_what_it_says(one.id, known))
-        }
-        return dict(list(settled.items())[:MOST])
+        known = contradicted_by(self._ledger, item.id) if found else set()
+        settled: dict[str, ItemState] = {}
+        for one in found:
+            state = states[one.id]
+            if state.hidden or state.erased or state.superseded_by or self._has_word(one.id, state, label):
+                continue
+            if label == "harmful" or self._only_for_what_it_says(one.id, known):
+                settled[one.id] = state
+            if len(settled) == MOST:
+                break
+        return settled
 
     def _holds_for(self, copy: Observation, item: Observation, label: str) -> bool:
         mine, theirs = self._trust[copy.source], self._trust[item.source]
         return mine <= theirs if label == "harmful" else mine >= theirs
 
+    def _has_word(self, copy: str, state: ItemState, label: str) -> bool:
+        """Whether a copy has a word of its own, or this one with another; what was not flagged needs none."""
+        told = list(standing_events(self._ledger, (*_WORDS, EventKind.RULED), subject=copy))
+        decisive = (EventKind.LABELLED,) if state.held else _WORDS  # of what is held again the release was undone
+        words = [event for event in told if event.kind in decisive]
+        flagged = [one for one in told if one.kind is EventKind.RULED and _flags(one.body) and not _by_person(one.body)]
+        if not words:
+            return not flagged
+        body = words[-1].body or {}
+        if COPY_OF in body and flagged and flagged[-1].seq > words[-1].seq:
+            return False
+        return COPY_OF not in body or body.get("label", "benign") == label
+
     def _only_for_what_it_says(self, copy: str, known: set[str]) -> bool:
         """Whether a person's word on the same text answers everything that a copy is held for."""
-        ruled = [event.body or {} for event in standing_events(self._ledger, (EventKind.RULED,), subject=copy)]
-        gates = [one for one in ruled if _flags(one) and not _by_person(one)]
+        ruled = (event.body for event in standing_events(self._ledger, (EventKind.RULED,), subject=copy))
+        gates = [body for body in ruled if body is not None and _flags(body) and not _by_person(body)]
         body: Mapping[str, Any] = gates[-1] if gates else {}
         against = [
             verdict
@@ -81,24 +92,37 @@ class Copies:
             not f"{one.gate}:{one.rule}".startswith(FOR_DESCENT) and settled_by_word(one, known) for one in against
         )
 
-    def _follow(self, event: Event) -> None:
-        body = event.body or {}
-        if event.kind is EventKind.RULED and _by_person(body):
-            return
-        if event.kind is EventKind.UNDONE:  # of a release, say: what was held waits again
-            held = [item for item, was in body.get("restored", {}).items() if was.get("ruling") and _flags(was)]
-            self._waiting.update(dict.fromkeys(held, ""))
-        elif event.kind is EventKind.RULED and body and _flags(body):
-            self._waiting[event.subject] = ""
-        elif COPY_OF in body:
-            self._waiting[event.subject] = str(body.get("label", "benign"))
-        else:  # a person's word, a release, or a ruling that holds it no longer
-            self._waiting.pop(event.subject, None)
+    def _would_be_held(self, item: str) -> list[str]:
+        """What a policy that only watched would have held; nothing where the item is not among it."""
+        ruled = self._ledger.events(subject=item, kinds=(EventKind.RULED,))
+        if not any((event.body or {}).get("would") for event in ruled):
+            return []
+        for event in self._tail.new():
+            if (event.body or {}).get("would") and _flags(event.body):
+                self._observed[event.subject] = None
+        return list(self._observed)
+
+    def _settled_before(self, item: str) -> set[str]:
+        """What was given a word together with an item: the next word reaches it again."""
+        first = item
+        found: set[str] = set()
+        for event in self._words_of(item):
+            first = str((event.body or {}).get(COPY_OF, first))
+        for event in (*self._words_of(item), *self._words_of(first)):
+            body = event.body or {}
+            found.update(map(str, body.get("copies") or ()))
+            for repaired in self._ledger.events(subject=str(body.get("receipt", "")), kinds=(EventKind.REPAIRED,)):
+                steps = ((repaired.body or {}).get("plan") or {}).get("steps") or ()
+                found.update(str(step["item"]) for step in steps if COPY_OF in (step.get("detail") or {}))
+        return {*found, first}
+
+    def _words_of(self, item: str) -> list[Event]:
+        return list(self._ledger.events(subject=item, kinds=_WORDS))
 
 
-def _by_person(body: Mapping[str, object]) -> bool:
-    return str(body.get("rule", "")).startswith(BY_PERSON)
+def _by_person(body: Mapping[str, Any] | None) -> bool:
+    return str((body or {}).get("rule", "")).startswith(BY_PERSON)
 
 
-def _flags(body: Mapping[str, object]) -> bool:
-    return Ruling.from_label(str(body.get("would") or body["ruling"])) > Ruling.WARN
+def _flags(body: Mapping[str, Any] | None) -> bool:
+    return body is not None and Ruling.from_label(str(body.get("would") or body["ruling"])) > Ruling.WARN
