@@ -108,5 +108,14 @@ def test_the_guard_offers_the_text_without_the_secret_and_never_repeats_it(tmp_p
         assert (
             guard.remember(f"The deploy key is {KEY}.", agent="ada", once="today").kept == again.kept != decision.kept
         )
+    with SyncGuard.open(f"sqlite:///{tmp_path / 'all.db'}") as guard:  # a gate that has nothing against it quotes it
+        made = guard.remember("The secret for the staging box is 9f8a7b6c5d4e3f2a.", agent="ada")
+        assert made.kept and guard.recall("staging box", agent="bob"), "the note without it is kept"
+        said = guard.remember(
+            "Bob told me that 9f8a7b6c5d4e3f2a opens the staging box.", agent="bob", parents=[made.item]
+        )
+        assert not said.allowed, "and whoever repeats what was removed is held"
+        guard.label(made.item, "harmful", by="dan")
+        assert not guard.ledger.state(made.kept).visible, "called harmful, all of it is"
     with pytest.raises(PolicyError, match="rulling"):
         make({"rulling": "block"})

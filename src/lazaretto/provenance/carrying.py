@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from lazaretto.kept_texts import remembered
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.chunking import chunks
-from lazaretto.types import EventKind, Observation
+from lazaretto.types import EventKind, Observation, Ruling
 
 RUN = 6
 """So many words in a row that two texts share are not chance."""
@@ -162,15 +162,26 @@ def _contains(words: tuple[str, ...], part: tuple[str, ...]) -> bool:
 
 def recorded_spans(item: str, ledger: Ledger) -> list[tuple[int, int]]:
     """The stretches that the gates quoted when they ruled on an item."""
-    return [
-        span for event in ledger.events(subject=item, kinds=(EventKind.RULED,)) for span in quoted_spans(event.body)
-    ]
+    return _spans([event.body for event in ledger.events(subject=item, kinds=(EventKind.RULED,))])
 
 
-def quoted_spans(ruled: object) -> Iterator[tuple[int, int]]:
-    """The stretches that one ruling quotes."""
+def _spans(rulings: Sequence[object]) -> list[tuple[int, int]]:
+    """What some rulings on one item quote, oldest first. Of a text that waits only for what was removed from it, that:
+    what a gate quoted that had nothing against it is the note that is kept."""
+    last = rulings[-1] if rulings else None
+    if isinstance(last, dict) and last.get("ruling") == Ruling.REWRITE.label:
+        removed = list(quoted_spans(last, Ruling.REWRITE.label))
+        if removed:
+            return removed
+    return [span for one in rulings for span in quoted_spans(one)]
+
+
+def quoted_spans(ruled: object, by: str = "") -> Iterator[tuple[int, int]]:
+    """The stretches that one ruling quotes; ``by``: only in verdicts that say this."""
     verdicts = ruled.get("verdicts", ()) if isinstance(ruled, dict) else ()
     for verdict in verdicts:
+        if by and verdict.get("ruling") != by:
+            continue
         for one in verdict.get("evidence", ()):
             data = one.get("data", {})
             if one.get("kind") == "span" and data.get("view", "plain") == "plain" and "start" in data:
@@ -186,8 +197,10 @@ def poisons_of(items: Sequence[str], ledger: Ledger) -> dict[str, Observation]:
     """The same for several, in few statements."""
     spans: dict[str, list[tuple[int, int]]] = {}
     for some in chunks(items, _RULINGS):
+        rulings: dict[str, list[object]] = {}
         for event in ledger.events_about(some, (EventKind.RULED,)):
-            spans.setdefault(event.subject, []).extend(quoted_spans(event.body))
+            rulings.setdefault(event.subject, []).append(event.body)
+        spans.update((item, _spans(bodies)) for item, bodies in rulings.items())
     found = ledger.items(ids=items, hidden=True, limit=None)
     return {one.id: _poison(one, spans.get(one.id, [])) for one in found}
 
