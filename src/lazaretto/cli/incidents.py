@@ -140,6 +140,8 @@ def held(
                     f"a part of it was removed; lazaretto ledger erase {one.id} --reason WHY, or, if nothing in it has "
                     f"to be hidden, lazaretto label {one.id} benign --by YOU"
                 )
+                if one.copies:
+                    settle += f"; erase each: {', '.join(one.copies)} too"
             console.print(f"  {settle}", markup=False, highlight=False)
         for call in calls:
             show_asked(call)

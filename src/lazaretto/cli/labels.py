@@ -85,7 +85,8 @@ def labels(
         table = new_table("decision", "when (UTC)", "item", "label", "by")
         for one in found:
             when = datetime.datetime.fromtimestamp(one.time, datetime.UTC).strftime("%Y-%m-%d %H:%M")
-            said = f"{one.label} (taken back)" if one.taken_back else one.label
+            said = f"{one.label}, as {one.copy_of}" if one.copy_of else one.label
+            said += " (taken back)" if one.taken_back else ""
             table.add_row(str(one.decision), when, one.item, said, one.by)
         print_table(table)
 

@@ -39,6 +39,8 @@ class LabelDecision:
     label: str
     by: str
     taken_back: bool
+    copy_of: str = ""
+    """The item with which it was settled, of which it is a copy; empty for what somebody looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +365,7 @@ class Withdrawals:
 def _decision(event: Event, gone: Collection[int]) -> LabelDecision:
     body = event.body or {}
     label, by = str(body.get("label")), str(body.get("by", ""))
-    return LabelDecision(event.seq, event.time, event.subject, label, by, event.seq in gone)
+    return LabelDecision(event.seq, event.time, event.subject, label, by, event.seq in gone, str(body.get(COPY_OF, "")))
 
 
 def _together(one: Withdrawal, other: Withdrawal) -> Withdrawal:
