@@ -41,7 +41,8 @@ async def test_benign_settles_copies_from_as_trusted_sources_alone(open_guard: O
         "a page does not gain by an agent's note"
     )
     assert await waiting(guard) == [(items[3], 0)]
-    assert {one.observation.id: one.harmful for one in judged_items(guard.ledger)}[items[1]] is False
+    told = {one.observation.id: one.harmful for one in judged_items(guard.ledger)}
+    assert told == {items[0]: False, items[3]: None}, "one text is one false alarm"
 
 
 async def test_harmful_settles_copies_from_as_little_trusted_sources_alone(open_guard: Open) -> None:
@@ -126,3 +127,14 @@ async def test_what_was_only_observed_gets_the_word_too(open_guard: Open) -> Non
     log = ObservedLog(guard.ledger)
     assert not log.would() and log.days()[0].waiting == 0 and log.days()[0].harmful == 4
     assert {one.observation.id: one.harmful for one in judged_items(guard.ledger)}[late] is True
+
+
+async def test_one_text_is_one_false_alarm_before_it_is_enforced(open_guard: Open) -> None:
+    guard = opened(open_guard, mode="observe")
+    for n in range(100):
+        await guard.remember(f"Crate {n} is in berth {n}.", agent="ada")
+    items = [(await guard.remember(MOVED, agent="ada")).item for _ in range(3)]
+    assert ObservedLog(guard.ledger).quiet().waiting == 3
+    await guard.label(items[0], "benign", by="ana")
+    log = ObservedLog(guard.ledger)
+    assert log.quiet().quiet and log.quiet().honest_flagged == 1 and log.days()[0].benign == 3

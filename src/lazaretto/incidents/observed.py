@@ -16,7 +16,7 @@ from lazaretto.incidents.records import Held
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.contents import Contents
 from lazaretto.ledger.tail import Tail
-from lazaretto.types import MACHINE, Event, EventKind, Ruling
+from lazaretto.types import COPY_OF, MACHINE, Event, EventKind, Ruling
 
 KINDS = (EventKind.RULED, EventKind.LABELLED, EventKind.RELEASED, EventKind.ERASED)
 DAYS, SHARE, FEWEST = 7, 0.01, 100
@@ -37,6 +37,8 @@ class _Flagged:
     """What lists show in the place of its text; None: the text."""
     same: frozenset[str]
     """What the block list knows it as."""
+    copy: bool = False
+    """Whether it was settled with another that says the same."""
     harmful: bool | None = None
     """What a person said; None: nothing yet."""
 
@@ -54,6 +56,8 @@ class Day:
     benign: int
     waiting: int
     """Of these nobody has said anything."""
+    copies: int = 0
+    """Of the benign ones so many say what another says, and were settled with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +109,9 @@ class ObservedLog:
         """Every day on which something was judged, the newest first."""
         with self._lock:
             self._follow()
-            flagged: dict[str, list[bool | None]] = {}
+            flagged: dict[str, list[tuple[bool | None, bool]]] = {}
             for one in self._flagged.values():
-                flagged.setdefault(_day(one.time), []).append(self._word(one))
+                flagged.setdefault(_day(one.time), []).append((self._word(one), one.copy))
             return tuple(_counted(day, self._judged[day], flagged.get(day, ())) for day in sorted(self._judged)[::-1])
 
     def quiet(self, now: float | None = None) -> Quiet:
@@ -115,7 +119,7 @@ class ObservedLog:
         since = _day((time.time() if now is None else now) - (DAYS - 1) * 86_400)
         days = [one for one in self.days() if one.day >= since]
         judged, waiting = sum(one.judged for one in days), sum(one.waiting for one in days)
-        honest = sum(one.benign + one.waiting for one in days)
+        honest = sum(one.benign - one.copies + one.waiting for one in days)  # one text is one false alarm
         share = honest / max(1, judged - sum(one.harmful for one in days))
         why = ""
         if judged < FEWEST:
@@ -151,9 +155,9 @@ class ObservedLog:
             harmful = body.get("label") == "harmful"
             (self._condemned.add if harmful else self._condemned.discard)(item)
             if item in self._flagged:
-                self._flagged[item].harmful = harmful
+                self._flagged[item].harmful, self._flagged[item].copy = harmful, COPY_OF in body
         elif item in self._flagged and event.kind is EventKind.RELEASED and body.get("by") != MACHINE:
-            self._flagged[item].harmful = False
+            self._flagged[item].harmful, self._flagged[item].copy = False, COPY_OF in body
         elif event.kind is EventKind.ERASED:
             self._flagged.pop(item, None)
 
@@ -162,6 +166,6 @@ def _day(moment: float) -> str:
     return datetime.datetime.fromtimestamp(moment, datetime.UTC).strftime("%Y-%m-%d")
 
 
-def _counted(day: str, judged: int, flagged: Sequence[bool | None]) -> Day:
-    words = Counter(flagged)
-    return Day(day, judged, len(flagged), words[True], words[False], words[None])
+def _counted(day: str, judged: int, flagged: Sequence[tuple[bool | None, bool]]) -> Day:
+    words = Counter(word for word, _ in flagged)
+    return Day(day, judged, len(flagged), words[True], words[False], words[None], flagged.count((False, True)))

@@ -15,7 +15,7 @@ from lazaretto.gates.thresholds import Thresholds
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.standing import standing_events
 from lazaretto.policy import Policy, Stage
-from lazaretto.types import MACHINE, Decision, EventKind, GateRun, Observation, Ruling, RunStatus, Verdict
+from lazaretto.types import COPY_OF, MACHINE, Decision, EventKind, GateRun, Observation, Ruling, RunStatus, Verdict
 
 _TRUTH = {"harmful": True, "benign": False}
 
@@ -47,11 +47,15 @@ class Replayed:
 
 
 def judged_items(ledger: Ledger, since: float = 0.0) -> tuple[Judged, ...]:
-    """Every item that gates judged since then, by its first ruling, with the last word of people on it."""
+    """Every item that gates judged since then, by its first ruling, with the last word of people on it. A copy that was
+    settled with another is left out: one text is one false alarm, or one finding."""
     first: dict[str, Decision] = {}
     words: dict[str, bool] = {}
+    copies: set[str] = set()
     for event in standing_events(ledger, (EventKind.RULED, EventKind.LABELLED, EventKind.RELEASED)):
         body = event.body or {}
+        if event.kind is not EventKind.RULED:
+            (copies.add if COPY_OF in body else copies.discard)(event.subject)
         if event.kind is EventKind.LABELLED and body.get("label") in _TRUTH:
             words[event.subject] = _TRUTH[body["label"]]
         elif event.kind is EventKind.RELEASED and body.get("by") != MACHINE:
@@ -62,7 +66,11 @@ def judged_items(ledger: Ledger, since: float = 0.0) -> tuple[Judged, ...]:
         if item not in words and any(words.get(one) for one in _known_as(decision)):
             words[item] = True
     found = {one.id: one for one in ledger.items(ids=tuple(first), hidden=True, limit=None)} if first else {}
-    return tuple(Judged(found[item], decision, words.get(item)) for item, decision in first.items() if item in found)
+    return tuple(
+        Judged(found[item], decision, words.get(item))
+        for item, decision in first.items()
+        if item in found and item not in copies
+    )
 
 
 def _known_as(decision: Decision) -> list[str]:
