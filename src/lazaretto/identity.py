@@ -116,5 +116,10 @@ def require_not_own(caller: Identity | None, by: str, cleared: Iterable[Observat
     that the decision is signed with, empty without one. ``caller`` is None in the operator's own code.
     """
     for item in cleared:
-        if item.agent == by or (caller is not None and caller.wrote(item)):
+        if is_own(caller, by, item):
             raise NotYours(item.id, by or (caller.name if caller else ""))
+
+
+def is_own(caller: Identity | None, by: str, item: Observation) -> bool:
+    """Whether the caller, or who signs, wrote an item."""
+    return item.agent == by or (caller is not None and caller.wrote(item))

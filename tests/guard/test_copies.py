@@ -86,10 +86,11 @@ async def test_release_settles_copies_and_undo_brings_them_back(open_guard: Open
 
 async def test_a_copy_of_ones_own_waits_for_others(open_guard: Open) -> None:
     guard = opened(open_guard)
-    mine, theirs = [(await guard.remember(MOVED, agent=agent)).item for agent in ("bob", "ada")]
+    mine, theirs, third = [(await guard.remember(MOVED, agent=agent)).item for agent in ("bob", "ada", "cy")]
     caller = Identity(Kind.KEY, "bob", ("bob",))
     await guard.label(theirs, "benign", by="bob", caller=caller)
     assert guard.ledger.state(theirs).visible and not guard.ledger.state(mine).visible
+    assert guard.ledger.state(third).visible, "others are settled"
     second = [(await guard.remember(f"{MOVED} Now.", agent=agent)).item for agent in ("bob", "ada")]
     await guard.release(second[1], by="bob")
     assert [guard.ledger.state(one).visible for one in second] == [False, True]

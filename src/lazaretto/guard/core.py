@@ -25,6 +25,7 @@ from lazaretto.guard.recall import Recall, require_known
 from lazaretto.guard.rechecking import Rechecked, Rechecker
 from lazaretto.guard.recording import FollowUps, Recorder
 from lazaretto.guard.telemetry import Tracing, Watchers, now
+from lazaretto.identity import Identity, is_own
 from lazaretto.incidents.incidents import Incidents
 from lazaretto.ingest.raw_input import RawInput, read_observation
 from lazaretto.ingest.read_history import RecentReads
@@ -161,9 +162,11 @@ class Core:
         if not self.lessons.current:
             await self.in_store_thread(self.lessons.catch_up)
 
-    def copies_of(self, item: str) -> list[str]:
-        """Copies of an item that wait, and that its release settles."""
-        return list(self.copies.settled_with(self.ledger.item(item), "benign"))
+    def copies_of(self, item: str, by: str, caller: Identity | None) -> list[str]:
+        """Copies of an item that wait, and that its release settles: none that whoever releases it wrote."""
+        found = list(self.copies.settled_with(self.ledger.item(item), "benign"))
+        seen = self.ledger.items(ids=found, hidden=True, limit=None) if found else []
+        return [one.id for one in seen if not is_own(caller, by, one)]
 
     async def written_back(self, receipt: Receipt) -> Receipt:
         """The receipt with what became of its records in stores of the caller's own."""

@@ -317,9 +317,10 @@ class Guard(ToolCalls, Lifecycle, OldNames):
         person = check_name(by, "by", printable=True) if by else ""
         why = f"{reason} (released by {person})".strip() if person else reason
         options: dict[str, Any] = {"reason": why, "descendants": descendants}
-        copies = await self._core.in_store_thread(self._core.copies_of, check_name(item, "item", printable=True))
+        seen = check_name(item, "item", printable=True)
+        copies = await self._core.in_store_thread(self._core.copies_of, seen, person, caller)
         if copies:
-            with contextlib.suppress(NotYours, RepairRefused):  # one may be the caller's own, or they are too many
+            with contextlib.suppress(NotYours, RepairRefused):  # what was made from them may be, or they are too many
                 plan = await self.repairs.plan(item, "release", copies=copies, **options)
                 return await self.repairs.apply(plan, by=person, caller=caller)
         plan = await self.repairs.plan(item, "release", **options)

@@ -41,6 +41,8 @@ class Copies:
 
     def settled_with(self, item: Observation, label: str) -> dict[str, ItemState]:
         """The copies of an item that the same word settles, each as it stands now."""
+        if not (item.text or item.image or item.fields is not None or item.value is not None):
+            return {}  # it was erased: nobody knows what it said
         with self._lock:
             said = self._contents.of([*self._ledger.held_items(), *self._would_be_held(item.id)])
             same = {one for one, (content, _) in said.items() if content == content_of(item)}

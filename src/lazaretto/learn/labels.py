@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from lazaretto.errors import InputError, NotYours, StaleState, StoreUnavailable
 from lazaretto.gates.memory.claims.conflicts import settling
 from lazaretto.gates.recheck_queue import TENDED
-from lazaretto.identity import Identity, require_not_own
+from lazaretto.identity import Identity, is_own, require_not_own
 from lazaretto.learn.copies import Copies
 from lazaretto.learn.lessons import LABELS, Lessons
 from lazaretto.ledger import ItemState, Ledger
@@ -52,7 +52,7 @@ class Labels:
             return self._harmful(item, by)
         try:
             return self._fine(item, by, caller, with_copies=not seen.erased)
-        except NotYours:  # of a copy, or of what was made from it, the caller wrote something: that waits for others
+        except NotYours:  # the caller wrote the item, or something that was made from a copy
             return self._fine(item, by, caller, with_copies=False)
 
     def _harmful(self, item: str, by: str) -> Event:
@@ -79,6 +79,8 @@ class Labels:
         for _ in range(_TRIES):
             state, back = self._ledger.state(item), taking_back([item], self._ledger)
             copies = self._copies_of(item, "benign", without=back.states) if with_copies else {}
+            own = {one.id for one in self._items(list(copies)) if is_own(caller, by, one)} if copies else set()
+            copies = {one: stands for one, stands in copies.items() if one not in own}
             released = [
                 one
                 for one in self._taints.releases_with([item, *copies, *back.shown])
