@@ -14,7 +14,10 @@ from lazaretto_lab.harness.tables import RowResults, load_results
 from lazaretto_lab.metrics.intervals import t_interval
 from lazaretto_lab.studies.crews.published import DEFENCES, MODELS
 
-_BARS = {"tasks done, no attack": ("utility", "#1b6e3c"), "attacks that succeed": ("success", "#c8464a")}
+_BARS = {
+    "tasks done, no attack (more is better)": ("utility", "#1b6e3c"),
+    "attacks that succeed (less is better)": ("success", "#c8464a"),
+}
 
 
 def draw(results: Path, path: Path) -> Path:
@@ -30,6 +33,9 @@ def draw(results: Path, path: Path) -> Path:
             found = [_interval(rows[f"model={model}, defence={defence}"], measure) for defence in DEFENCES]
             places = [len(DEFENCES) - place + offset for place in range(len(DEFENCES))]
             axes.barh(places, [value for value, _ in found], 0.36, color=colour, label=words)
+            for place, (value, _) in zip(places, found, strict=True):
+                if math.isfinite(value):
+                    axes.text(1, place, f"{value:.0f}", color="white", fontsize=8, va="center_baseline", weight="bold")
             axes.errorbar(
                 [value for value, _ in found], places, xerr=[half for _, half in found], fmt="none", ecolor="#333", lw=1
             )
@@ -40,7 +46,7 @@ def draw(results: Path, path: Path) -> Path:
         axes.grid(axis="x", color="#e3e9ee")
         axes.set_axisbelow(True)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, frameon=False)
-    figure.supxlabel("percent of cases")
+    figure.supxlabel("percent of cases, with the t-interval of 95 % over three seeds", fontsize=10)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None})
     return path

@@ -99,8 +99,8 @@ def _a_case(rows: list[RowResults], what: str) -> str:
 
 
 TABLES: dict[str, PageTable] = {
-    "crews/main": by_row("crews/main", "model, defence", OUTCOMES, label, partial=True),
-    "crews/costs": by_row("crews/main", "model, defence", COSTS, label, partial=True),
-    "crews/channels": by_row("crews/main", "model, defence", BY_CHANNEL, label, partial=True),
+    "crews/main": by_row("crews/main", "model, defence", OUTCOMES, label),
+    "crews/costs": by_row("crews/main", "model, defence", COSTS, label),
+    "crews/channels": by_row("crews/main", "model, defence", BY_CHANNEL, label),
     "crews/made_with": MadeWith("crews/main"),
 }
