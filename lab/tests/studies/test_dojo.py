@@ -141,6 +141,13 @@ def test_a_case_is_judged_by_what_was_done(defence: Defence, done: bool, harmed:
     assert run.held == (notice == WITHHELD) and run.tokens_out == 5 * (len(run.calls) + 1)
 
 
+def test_a_blank_result_breaks_no_case() -> None:
+    def judge(text: str) -> bool:
+        raise AssertionError("a guard refuses to judge a blank text")
+
+    assert Defence(judge).read(" \n", "get_webpage") == " \n"
+
+
 @pytest.mark.parametrize(
     ("says", "answers"), [("CALL read_file(file_path='{}')", CALLS + 1), ("CALL read_file(file_path='x')", 3)]
 )
@@ -236,6 +243,7 @@ def test_tables_count_units_up_to_the_first_that_is_missing(tmp_path: Path) -> N
     told = rewrite(page, published.TABLES, tmp_path)
     assert "| undefended | 1, 3 | 100.0 %" in told and "| both | 1, 3 |" in told
     assert "| content gates, slack |" in told and "<commit>" in told
+    assert told.count("Commit: <commit>. Machine: <machine>; <device>.") == 3
     assert "| slack | 1 | 100.0 % (21 to 100) | 1 | 0.0 % (0 to 79) |" in told
     assert "| all | 1 | 100.0 % (21 to 100) | 2 | 50.0 %" in told
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lazaretto_lab.harness.pages import PageTable
 from lazaretto_lab.studies.crews import published as crews
 from lazaretto_lab.studies.debate import published as debate
+from lazaretto_lab.studies.dojo import published as dojo
 from lazaretto_lab.studies.foresight import published as foresight
 from lazaretto_lab.studies.memory import published as memory
 from lazaretto_lab.studies.memory import published_late as late
@@ -13,5 +14,5 @@ from lazaretto_lab.studies.outbreak import published as outbreak
 
 TABLES: dict[str, PageTable] = {
     **outbreak.TABLES, **foresight.TABLES, **memory.TABLES, **late.TABLES, **notes.TABLES, **debate.TABLES,
-    **crews.TABLES,
+    **crews.TABLES, **dojo.TABLES,
 }  # fmt: skip

@@ -61,7 +61,9 @@ class Defence:
             raise RuntimeError("the user's own task was held")
 
     def read(self, text: str, tool: str) -> str | None:
-        """A result as the model may read it; None where it is held."""
+        """A result as the model may read it; None where it is held. A blank one has nothing to judge."""
+        if not text.strip():
+            return text
         if self._holds is not None and self._holds(text):
             return None
         if self._guard is not None:

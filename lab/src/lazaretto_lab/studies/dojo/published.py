@@ -19,6 +19,7 @@ from lazaretto_lab.harness.pages import PageTable, markdown_table
 from lazaretto_lab.metrics.intervals import wilson_interval
 from lazaretto_lab.studies.dojo.defences import DEFENCES
 from lazaretto_lab.studies.dojo.suites import SUITES
+from lazaretto_lab.studies.dojo.work import SEED
 
 Row = dict[str, Any]
 MODEL, TEXTS = "agentdojo/model", "agentdojo/texts"
@@ -51,6 +52,21 @@ def load(results: Path) -> tuple[list[Row], int]:
         raise InputError("results", f"no {MODEL}/units.jsonl.gz")
     units = [orjson.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines() if line.strip()]
     return whole(row for one in in_order(units) for row in one["rows"])
+
+
+def made_with(results: Path) -> dict[str, Any]:
+    """What made the results, from the file beside them."""
+    path = results / MODEL / "made_with.json"
+    if not path.is_file():
+        raise InputError("results", f"{MODEL} has no made_with.json")
+    found: dict[str, Any] = orjson.loads(path.read_bytes())
+    return found
+
+
+def made_line(results: Path, seeds: str) -> str:
+    """What stands under a table."""
+    made = made_with(results)
+    return f"Seeds: {seeds}. Commit: {made['commit']}. Machine: {made['machine']}; {made['device']}.\n"
 
 
 def share(rows: Sequence[Row], what: str) -> str:
@@ -92,7 +108,8 @@ class ModelTable:
                     share(attacked, "attack"), share(attacked, "read"), _ratio(alone, "held", "results"),
                     _ratio(alone, "refused"),
                 ])  # fmt: skip
-        return markdown_table(self.headings, lines)
+        seeds = f"one run, greedy, the order of the pairs from seed {SEED}"
+        return f"{markdown_table(self.headings, lines)}\n{made_line(results, seeds)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +122,7 @@ class MadeWith:
 
     def markdown(self, results: Path) -> str:
         """One line."""
-        path = results / MODEL / "made_with.json"
-        if not path.is_file():
-            raise InputError("results", f"{MODEL} has no made_with.json")
-        made = orjson.loads(path.read_bytes())
+        made = made_with(results)
         told = [str(made[name]) for name in ("commit", "machine", "device", "torch", "agentdojo", "date")]
         line = [str(made["model"]), str(made["units"]), str(load(results)[1]), *told]
         return markdown_table(self.headings, [line])
@@ -128,7 +142,8 @@ class TextsTable:
         if not path.is_file():
             raise InputError("results", f"no {TEXTS}/rows.jsonl")
         rows = [orjson.loads(line) for line in path.read_bytes().splitlines() if line.strip()]
-        return markdown_table(self.headings, [self._line(suite, rows) for suite in (*SUITES, "all")])
+        table = markdown_table(self.headings, [self._line(suite, rows) for suite in (*SUITES, "all")])
+        return f"{table}\n{made_line(results, 'none, every text once')}"
 
     @staticmethod
     def _line(suite: str, rows: Sequence[Row]) -> list[str]:
