@@ -18,6 +18,7 @@ from typing import Any
 
 from everyday import json_list, measured_commit, ruled
 from facts_stages import rows as stages
+
 from lazaretto_lab.training.claims.facts_data import FactPair
 
 BAD = ("poison", "quiet_lie")
