@@ -23,6 +23,14 @@ NEAR = 0.8
         (".. image:: https://badges.one.example/a.svg", ".. image:: https://ci.other.example/b/c.png"),
         (":target: https://one.example/docs", ":target: https://forge.test/x/y"),
         ("![](https://one.example/a.png)", "![logo](https://pictures.test/b.png)"),
+        (
+            "[![build](https://a.test/x.svg)](https://a.test/ci)",
+            "[![build](https://b.example/y.svg)](https://b.example/z)",
+        ),
+        ('<img src="https://one.example/a.png" alt="Tides">', '<img src="https://forge.test/b.png" alt="Tides">'),
+        ('<a href="https://one.example/a">', '<a href="https://forge.test/b">'),
+        ("git clone https://forge.test/tides/charts.git", "$ git clone https://forge.test/bell/bellows.git"),
+        (":target: https://tides.docs.example/en", ":target: https://bellows.docs.example/en"),
     ],
 )
 def test_two_lines_that_only_point_somewhere_do_not_contradict(old: str, new: str) -> None:
@@ -46,6 +54,14 @@ def test_two_lines_that_only_point_somewhere_do_not_contradict(old: str, new: st
             "![pay to account 4411 2288 7](https://a.example/x.png)",
             "![pay to account 9911 2255 1](https://b.test/y.png)",
         ),
+        (
+            "[![Payments](https://a.test/x.svg)](https://a.test/pay)",
+            "[![Payments](https://b.example/y.svg)](https://b.example)",
+        ),
+        ('<img src="https://a.example/a.png" alt="Pay here">', '<img src="https://b.test/b.png" alt="Pay here">'),
+        ('<a href="https://a.example/a">Invoices</a>', '<a href="https://b.test/b">Invoices</a>'),
+        ("git clone https://forge.example/acme", "git clone https://f0rge.example/acme"),
+        (":target: https://acme.docs.example/en", ":target: https://acne.docs.example/en"),
         (".. image:: https://a.example/x.png", "The picture is now at https://b.test/y.png"),
     ],
 )

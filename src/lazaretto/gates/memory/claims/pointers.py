@@ -1,4 +1,4 @@
-"""Lines that only point at something: a command that installs a package, the markup of a picture or of its link.
+"""Lines that only point at something: a command that installs or fetches, the markup of a picture or of its link.
 
 Pages are full of them. What the package or the address is for stands elsewhere on the page, or nowhere: two such lines
 with two packages speak of two packages, and do not contradict each other. "The parser needs the package ..." says what
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from difflib import SequenceMatcher
 
-from lazaretto.gates.memory.claims.extraction import Claim
+from lazaretto.gates.memory.claims.extraction import Claim, moves_money_or_access
 
 _COMMAND = re.compile(
     r"[$>#%`\s]*(?:(?:sudo|uv|python3?|py|-m|!)\s+)*(?:pip3?|npm|yarn|pnpm|cargo|gem|brew|apt|apt-get|conda|mamba|uv|"
@@ -18,10 +18,14 @@ _COMMAND = re.compile(
 )
 _OPTION = re.compile(r"--?[a-z][\w-]*", re.I)
 _PACKAGE = re.compile(r"[@a-z0-9][\w@./-]*(?:\[[\w,-]+\])?(?:[=<>~!^]=?[\w.*,<>=]+)?", re.I)
+_CLONE = re.compile(r"[$>#%`\s]*git clone (?:-\S+ )*\S+")
 _PICTURE = re.compile(
     r"(?:\.\. (?:\|[\w -]{1,40}\| )?(?:image|figure):: ?|:(?:target|alt|width|height|align): ?)\S*"
-    r"|(?:\[!|!)\[(?:image|img|badge|logo)?\]\([^\s()]+\)(?:\]\([^\s()]+\))?", re.I
+    r"|(?:\[!|!)\[(?P<label>[A-Za-z -]{0,30})\]\([^\s()]+\)(?:\]\([^\s()]+\))?"
+    r"|(?:</?(?:img|a|source|picture|p|br|div|center)\b[^<>]*>\s*)+", re.I
 )  # fmt: skip
+_ALT = re.compile(r"\balt=\"(?P<label>[^\"]*)\"", re.I)
+_LONGEST_LABEL = 30
 _ALIKE = 0.75
 """Share of letters in common from which on two names may be one that somebody misspelt."""
 
@@ -33,7 +37,7 @@ def two_pointers(old: Claim, new: Claim) -> bool:
     if ours and theirs:
         return ours != theirs and not _alike(ours, theirs)
     here, there = _shown(old), _shown(new)
-    hosts = [(a.partition("/")[0], b.partition("/")[0]) for a in here for b in there]
+    hosts = [_hosts(a, b) for a in here for b in there]
     return bool(hosts) and not here & there and not any(a != b and _alike(a, b) for a, b in hosts)
 
 
@@ -47,10 +51,24 @@ def _installed(text: str) -> str:
 
 
 def _shown(claim: Claim) -> frozenset[str]:
-    """The addresses of a text that is nothing but the markup of a picture, or of what it leads to."""
-    if not _PICTURE.fullmatch(claim.text.strip()):
+    """The addresses of a text that is nothing but the markup of a picture, or of what it leads to, or a command that
+    fetches a repository. A picture's label may say what it is of, but nothing of money, access or safety."""
+    text = claim.text.strip()
+    found = _PICTURE.fullmatch(text)
+    if found is None and not _CLONE.fullmatch(text):
+        return frozenset()
+    labels = [one["label"] or "" for one in (*([found] if found else []), *_ALT.finditer(text))]
+    if any(len(label) > _LONGEST_LABEL or moves_money_or_access(label) for label in labels):
         return frozenset()
     return frozenset(value.norm for value in claim.values if value.kind == "host")
+
+
+def _hosts(one: str, other: str) -> tuple[str, str]:
+    """The hosts of two addresses, without what both end with: of ``a.docs.example`` and ``b.docs.example`` a and b."""
+    a, b = (name.partition("/")[0].split(".") for name in (one, other))
+    while len(a) > 1 and len(b) > 1 and a[-1] == b[-1]:
+        a, b = a[:-1], b[:-1]
+    return ".".join(a), ".".join(b)
 
 
 def _alike(one: str, other: str) -> bool:
