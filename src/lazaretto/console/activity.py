@@ -69,7 +69,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """One line of what happened lately."""
+    """One line of the list of recent events."""
 
     seq: int
     time: float
@@ -81,7 +81,7 @@ class Happened:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """How things stand."""
+    """The state of the crew as the console shows it."""
 
     seq: int
     agents: tuple[AgentSeen, ...]

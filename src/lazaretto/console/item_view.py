@@ -34,7 +34,7 @@ class Row:
 
     @property
     def standing(self) -> str:
-        """One word for how it stands; the texts spell it out."""
+        """One word for its state; ``texts.toml`` explains it."""
         return self.state.word
 
     @property
@@ -50,7 +50,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """One thing that was said or done about an item."""
+    """One event about an item: a ruling, label, appeal or release."""
 
     kind: str
     time: float
@@ -73,7 +73,7 @@ class Reason:
     kind: str
     summary: str
     label: str = ""
-    """Of a precedent: what it was ruled."""
+    """The ruling on a precedent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +92,9 @@ class Origin:
     """What an item came from, or what came from it."""
 
     said: tuple[Row, ...]
-    """Those whose writer said so."""
+    """Sources that the writer named."""
     inferred: tuple[Row, ...]
-    """Those that the guard links because the writer had read them, or because the texts are alike."""
+    """Sources that the guard inferred: the writer had read them, or the texts are alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class ItemView:
     not_run: tuple[tuple[str, str], ...]
     """Gates that did not look at it, and why."""
     spans: tuple[tuple[int, int], ...]
-    """What evidence quotes of its text."""
+    """Stretches of its text that evidence quotes."""
     sources: Origin
     made: Origin
     readers: tuple[str, ...]
@@ -120,7 +120,7 @@ class ItemView:
     versions: tuple[Row, ...]
     """What replaced what, oldest first; only where there is more than the item itself."""
     disputes: tuple[Story, ...]
-    """What was said against the ruling and nobody has answered."""
+    """Open appeals against the ruling."""
 
 
 def rows(guard: Guard, ids: Sequence[str], *, hops: Mapping[str, int] | None = None, trust: bool = False) -> list[Row]:

@@ -44,7 +44,7 @@ class Outbox:
         self._stores[name] = store
 
     def note_deleted(self, ref: Ref, agent: str) -> None:
-        """Record that the caller deleted a record; one that was never recorded needs no word."""
+        """Record that the caller deleted a record; nothing is recorded of an unknown one."""
         state = self._ledger.ref_states([ref]).get(ref)
         if state is not None:
             self._ledger.append([told_draft("deleted", state.newest, ref, by=agent)])
@@ -172,17 +172,17 @@ class Outbox:
 
 
 def stored_when_allowed(observation: Observation, decision: Decision) -> list[Draft]:
-    """What is recorded with an item that the caller writes to a store of its own where that is allowed."""
+    """The events of an item that the caller writes to a store of its own if it is allowed."""
     return stored_anyway(observation, decision) if decision.allowed else []
 
 
 def stored_anyway(observation: Observation, decision: Decision) -> list[Draft]:
-    """What is recorded with an item that stands in a store of the caller's own already."""
+    """The events of an item that is in a store of the caller's own already."""
     return [] if observation.ref is None else [told_draft("stored", observation.id, observation.ref)]
 
 
 def value_of(item: Observation) -> Any:
-    """What a store of the caller's own is to keep of an item: the value as it was, saying what the item says."""
+    """The value that the caller's store should keep of an item: as it was, with the item's text."""
     if item.value is None or text_of(item.value) == item.text:
         return item.text if item.value is None else item.value
     return with_text(item.value, item.text)

@@ -29,7 +29,7 @@ class ExternalStore(Protocol):
         ...
 
     def delete(self, namespace: str, key: str) -> Awaitable[None] | None:
-        """Take a record away; none is there is no error."""
+        """Delete a record; a missing one is no error."""
         ...
 
     def list(self, namespace: str | None = None) -> Iterable[Entry] | Awaitable[Iterable[Entry]]:
@@ -56,7 +56,7 @@ class ExternalRecord:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What became of records that were imported."""
+    """The outcome of importing records."""
 
     items: tuple[tuple[Ref, str], ...] = ()
     """Ref and item of each that is new here."""
@@ -77,7 +77,7 @@ class DueWrite:
     """The item that has to stand there, or the one that has to go."""
     write: Literal["put", "delete"]
     value: Any = None
-    """What to put."""
+    """The value to put."""
     error: str = ""
     """Why the last try failed."""
 
@@ -89,7 +89,7 @@ class Reconciled:
     unknown: tuple[ExternalRecord, ...] = ()
     """In the store and not in the ledger: nobody judged them. ``guard.stores.import_records`` takes them."""
     changed: tuple[ExternalRecord, ...] = ()
-    """Under a known ref something else stands there than what was judged."""
+    """Records whose value differs from the judged one."""
     held: tuple[Ref, ...] = ()
     """In the store, and held here: a write-back is due, or the caller put them back."""
     missing: tuple[Ref, ...] = ()

@@ -46,12 +46,12 @@ InStore = Callable[..., Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What the gates say of one item today."""
+    """The gates' verdicts on one item today."""
 
     observation: Observation
     decision: Decision
     looks: Mapping[str, SecondLook] = field(default_factory=dict)
-    """By gate: those that can look again."""
+    """Looks by gate, of the gates that can look again."""
 
     @property
     def item(self) -> str:
@@ -60,7 +60,7 @@ class Looked:
 
     @property
     def notes(self) -> dict[str, list[float]]:
-        """What the ledger keeps for the gates."""
+        """The gates' notes for the ledger."""
         return {gate: list(look.notes) for gate, look in self.looks.items() if look.notes}
 
     @property
@@ -71,7 +71,7 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """What was done about what came from memories that were held late."""
+    """Repairs of items that came from memories held late."""
 
     looked: int = 0
     held: tuple[str, ...] = ()
@@ -125,7 +125,7 @@ class LateRepairs:
         return replace(done, held=(*tainted, *done.held))
 
     async def planned(self, origin: str, in_store: InStore) -> RepairPlan:
-        """What would be done now about what came from one item; its steps may be none."""
+        """The plan, made now, for items that came from one item; it may have no steps."""
         await in_store(self._log.follow)
         reach, looked = await self._reached([origin], in_store)
         made: RepairPlan = await in_store(self._planned_now, origin, reach, looked)
@@ -288,7 +288,7 @@ def appended(ledger: Ledger, drafts: Sequence[Draft], states: Mapping[str, ItemS
 
 @dataclass(slots=True)
 class _Work:
-    """What is appended for some plans."""
+    """The events of some plans."""
 
     drafts: list[Draft] = field(default_factory=list)
     states: dict[str, ItemState] = field(default_factory=dict)

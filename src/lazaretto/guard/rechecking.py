@@ -40,12 +40,12 @@ _TRIES = 50
 
 @dataclass(frozen=True, slots=True)
 class Rechecked:
-    """What a re-evaluation did."""
+    """The result of a re-evaluation."""
 
     looked: int = 0
     """Memories that were judged again."""
     held: tuple[str, ...] = ()
-    """In use before, and out of recall from now on."""
+    """Memories that were in use and are held now."""
     released: tuple[str, ...] = ()
     """Held before, and usable again."""
     rewritten: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class Rechecked:
     unjudged: tuple[str, ...] = ()
     """A gate could not answer, or a repair was refused: what was ruled before stands."""
     left: int = 0
-    """Due, and not looked at yet: call again."""
+    """Memories that are due and were not looked at yet: call again."""
     cases: tuple[str, ...] = ()
     """New in the case library: what labels and repairs taught."""
 
@@ -75,7 +75,7 @@ class _Answered:
         self.name, self.channels = gate.name, gate.channels
 
     async def examine(self, observation: Observation, context: GateContext) -> Verdict:
-        """What it said; its own ``examine`` where it had nothing to say."""
+        """The answer it gave when it looked again; else its own ``examine``."""
         if self._looks is None:
             raise RuntimeError("it failed when it was asked to look again")
         look = self._looks.get(observation.id)
@@ -185,7 +185,7 @@ class Rechecker:
                 slot.close()
 
     def _record(self, looked: Sequence[Looked], body: Mapping[str, Any]) -> Rechecked:
-        """Hold and release what the looks say, in one transaction with what was looked at."""
+        """Hold and release items by the looks, in one transaction with the note of what was looked at."""
         for _ in range(_TRIES):
             seq = self.log.follow()
             held, released, unjudged = self._sorted([self._with_sources(one) for one in looked])
@@ -221,7 +221,7 @@ class Rechecker:
         return replace(one, decision=with_verdict(with_verdict(one.decision, found), owned))
 
     def _sorted(self, looked: Sequence[Looked]) -> tuple[list[Looked], list[Looked], list[Looked]]:
-        """What is to be held, what is to be released, and what could not be judged."""
+        """Items to hold, items to release, and items that could not be judged."""
         held, released, unjudged = [], [], []
         for one in looked:
             state = self.log.state(one.item)

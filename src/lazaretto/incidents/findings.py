@@ -26,7 +26,7 @@ KINDS = (
 )
 BY_FAILURE, BY_TAINT = "fail:", "taint:"
 UNDIRECTED = frozenset({"rollback"})
-"""Repairs that take away what is new, not what was found."""
+"""Repairs that remove the newest items, found or not."""
 REASONS = 3
 
 
@@ -43,7 +43,7 @@ class Finding:
     settled: bool = False
     """Whether a person labelled or released it, or a repair took it out."""
     cleared: bool = False
-    """Whether the last word on it was that it is fine."""
+    """Whether the last decision about it was benign."""
     withdrawn: bool = False
     """Whether it was cleared only by undoing the repair that found it: others of its incident may still accuse it."""
     like: set[str] = field(default_factory=set)
@@ -67,10 +67,10 @@ class Waiting:
     risk: float
     reasons: tuple[str, ...]
     copies: frozenset[str] = frozenset()
-    """What it is the same as; held for nothing else."""
+    """The items it is a copy of, where it is held for that alone."""
     appealed: bool = False
     shown: str | None = None
-    """What lists show in the place of its text; None: the text."""
+    """The text that lists show instead of its own; None: its own."""
 
 
 HIDES = ("secrets", "personal")
@@ -94,7 +94,7 @@ class FindingLog:
         self.version = 0
         """Grows whenever a finding is new or stands differently."""
         self.watched: Collection[str] = ()
-        """Items about which the reader wants to be told."""
+        """Items whose events the reader wants to see."""
         self.touched: set[str] = set()
         """Those of them that events were about since the reader last emptied this."""
         self.erased: set[str] = set()
@@ -121,7 +121,7 @@ class FindingLog:
         return {item: one for item, one in self.waiting.items() if self.waits_for_a_person(item)}
 
     def waits_for_a_person(self, item: str) -> bool:
-        """The same of one item."""
+        """Whether one item waits for a decision."""
         one = self.waiting.get(item)
         return one is not None and not any(map(self._condemned, one.copies))
 
@@ -229,7 +229,7 @@ class FindingLog:
         if origin in taken:
             self._found(event, origin, why, None)
         for item, action in taken.items():
-            if item == origin or action == "remove":  # the rest was only made from it
+            if item == origin or action == "remove":  # the others were only made from it
                 finding = self._found(event, item, why, None)
                 finding.like.add(origin)
             if item in self.findings:

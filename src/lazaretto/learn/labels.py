@@ -18,7 +18,7 @@ from lazaretto.repair.taking_back import STAYS, taking_back
 from lazaretto.types import BY_PERSON, COPY_OF, Decision, Draft, Event, EventKind, Observation, Ruling, plain
 
 _TRIES = 10
-"""How often what came from an item may change while it is called fine."""
+"""How often descendants of an item may change while it is called benign."""
 
 
 class Labels:
@@ -99,7 +99,7 @@ class Labels:
             try:
                 event = self._ledger.append(drafts, states={**back.states, **copies, item: state})[0]
             except StaleState:
-                continue  # something changed in between: what is taken back now?
+                continue  # an item changed in between: work out again what is taken back
             self._lessons.catch_up()
             log_acts(drafts)
             return event

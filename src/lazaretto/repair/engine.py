@@ -259,7 +259,7 @@ def replacement(old: Observation, text: str) -> dict[str, Any]:
 
 @cache
 def _reader(kind: type) -> TypeAdapter[Any]:
-    """Made when it is first needed: most processes repair nothing."""
+    """The reader of plans, made when it is first needed."""
     return TypeAdapter(kind)
 
 
@@ -313,7 +313,7 @@ def check_plan(plan: RepairPlan, ledger: Ledger) -> None:
 
 
 def _is_replacement(new: Any) -> bool:
-    """Whether it says in words what comes in an item's place, from whom and from what."""
+    """Whether a step has the new text, its writer and its sources."""
     if not isinstance(new, Mapping) or not all(isinstance(new.get(key), str) for key in ("id", "text", "agent")):
         return False
     parents = new.get("parents", ())
@@ -401,7 +401,7 @@ def _drafts(receipt: Receipt, ledger: Ledger) -> list[Draft]:
 
 
 _CONTENT = ("difference", "was_action", "values")
-"""What a step quotes of its item: for whoever looks at the plan, not for the record."""
+"""Quotations of the item in a step: shown with the plan, never recorded."""
 
 
 def _as_recorded(receipt: Receipt) -> Receipt:
