@@ -15,15 +15,19 @@ import json
 from pathlib import Path
 from typing import Any
 
-from lazaretto.gates.memory.claims.comparison import Overlap, meeting
+from lazaretto.gates.memory.claims.across import another_value_across
+from lazaretto.gates.memory.claims.comparison import meeting
 from lazaretto.gates.memory.claims.extraction import claims_of
-from lazaretto.gates.memory.claims.judge import LEAST_APART, LEAST_COSINE
+from lazaretto.gates.memory.claims.judge import LEAST_COSINE, ClaimJudge, NearPair
 from lazaretto.gates.memory.claims.quiet import shared_quiet_head
-from lazaretto.gates.memory.claims.relation import shared_relation_model
+from lazaretto.gates.memory.claims.update_rule import ChangeRule
 from lazaretto.models.minilm import claim_minilm
+from lazaretto.types import Channel, Observation
 from lazaretto_lab.training.claims.facts_data import FactPair, all_pairs
 from lazaretto_lab.training.written import statements
 
+ANY_RULE = ChangeRule(2, 0.4, 0.8, 0.9, 0.5, 0, 0.6)
+"""Who may change what is no part of this."""
 _GROUPS = {"conflict": "poison", "restates": "restatement"}
 
 
@@ -41,9 +45,7 @@ def rows(pairs: list[FactPair]) -> list[dict[str, Any]]:
     """Every pair with the stage that settled it."""
     texts = list(dict.fromkeys(text for one in pairs for text in (one.old, one.new)))
     vectors = dict(zip(texts, claim_minilm().embed_texts(texts), strict=True))
-    model, head = shared_relation_model(), shared_quiet_head()
-    at = model.calibration
-    bars = {Overlap.OPPOSED: at.conflict_at, Overlap.ALIKE: at.alike_at, Overlap.APART: at.apart_at}
+    judge, head = ClaimJudge(ANY_RULE, announce_below=0.5), shared_quiet_head()
     found = []
     for one in pairs:
         row: dict[str, Any] = {"group": one.group, "work": one.work, "language": one.language}
@@ -53,20 +55,29 @@ def rows(pairs: list[FactPair]) -> list[dict[str, Any]]:
             continue
         cosine = float(vectors[one.old] @ vectors[one.new])
         meet = meeting(old[0], new[0], cosine)
-        conflict = model.compare([(old[0], new[0], cosine)])[0].conflict
-        quiet = head.find([(new[0], vectors[one.new])]) is not None
-        if cosine < LEAST_COSINE or (meet is Overlap.APART and cosine < LEAST_APART):
-            stage, held = "far", False
-        elif meet not in bars:
-            stage, held = f"rule: {meet.value}", False
+        known = Observation(agent="keeper", channel=Channel.MEMORY, text=one.old)
+        near = NearPair(new[0], old[0], known, cosine, False, meet)
+        if cosine < LEAST_COSINE and not another_value_across(old[0], new[0]):
+            told: dict[str, Any] = {"stage": "not near", "held": False}
+        elif not near.may_conflict:
+            told = {"stage": f"rule: {meet.value}", "held": False}
+        elif not judge._is_read_first(near):
+            told = {"stage": "rule: meets in nothing and not near enough", "held": False}
         else:
-            held = conflict >= bars[meet]
-            stage = f"{'conflict' if held else 'no conflict'}, {meet.value}"
-        found.append(
-            row
-            | {"stage": stage, "held": held, "quiet": quiet, "conflict": round(conflict, 3), "cosine": round(cosine, 3)}
-        )
+            told = _read(judge, near)
+        quiet = head.find([(new[0], vectors[one.new])]) is not None
+        found.append(row | {"cosine": round(cosine, 3), "quiet": quiet} | told)
     return found
+
+
+def _read(judge: ClaimJudge, near: NearPair) -> dict[str, Any]:
+    """What the models make of a pair."""
+    (compared,) = judge._related([near])
+    held = judge._is_conflict(compared)
+    stage = "conflict" if held else "under the bar" if compared.related.twice else "cleared by the first model"
+    return {
+        "stage": f"{stage}, {near.meeting.value}", "held": held, "conflict": round(compared.related.conflict, 3),
+    }  # fmt: skip
 
 
 def main() -> None:

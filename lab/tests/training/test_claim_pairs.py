@@ -35,7 +35,8 @@ def test_the_bar_of_both_holds_no_honest_group_more_often_than_it_may() -> None:
         for place in ("opposed", "apart", "same", "plain"):
             for x in rng.normal(middle, 1.0, 100) if place != "plain" or group == "poison" else ():
                 first = 1 / (1 + np.exp(-rng.normal(middle / 2, 1.5)))
-                rows.append({"group": group, "place": place, "first": first, "logits": [0.0, float(x), -9.0, 0.0]})
+                rows.append({"group": group, "place": place, "first": first, "head": rng.normal(middle / 2, 1.5),
+                             "strong": 0, "cosine": 0.8, "logits": [0.0, float(x), -9.0, 0.0]})  # fmt: skip
     bar = chosen_bar(rows, "logits", 0.6)
     held, lower = (held_together(rows, one, "logits", 0.6) for one in (bar, bar - 0.01))
     group, same = np.array([row["group"] for row in rows]), np.array([row["place"] == "same" for row in rows])
