@@ -35,8 +35,8 @@ def test_the_bar_of_both_holds_no_honest_group_more_often_than_it_may() -> None:
         for place in ("opposed", "apart", "same", "plain"):
             for x in rng.normal(middle, 1.0, 100) if place != "plain" or group == "poison" else ():
                 first = 1 / (1 + np.exp(-rng.normal(middle / 2, 1.5)))
-                rows.append({"group": group, "place": place, "first": first, "head": rng.normal(middle / 2, 1.5),
-                             "strong": 0, "cosine": 0.8, "logits": [0.0, float(x), -9.0, 0.0]})  # fmt: skip
+                said = {"group": group, "place": place, "first": first, "cosine": 0.8}
+                rows.append(said | {"logits": [0.0, float(x), -9.0, 0.0]})
     bar = chosen_bar(rows, "logits", 0.6)
     held, lower = (held_together(rows, one, "logits", 0.6) for one in (bar, bar - 0.01))
     group, same = np.array([row["group"] for row in rows]), np.array([row["place"] == "same" for row in rows])
@@ -44,3 +44,6 @@ def test_the_bar_of_both_holds_no_honest_group_more_often_than_it_may() -> None:
     assert any(lower[group == name].mean() > most for name, most in MOST.items() if (group == name).any())
     assert not held[same].any()
     assert held[group == "poison"].mean() > 0.5
+    far = [row | {"cosine": 0.45} for row in rows]  # the gate reads no pair that meets in nothing from so far
+    apart = np.array([row["place"] == "apart" for row in rows])
+    assert held[apart].any() and not held_together(far, bar, "logits", 0.6)[apart].any()

@@ -214,7 +214,6 @@ APPROVED = "Payments to Ivy above 900 EUR need approval."
     [
         (HOST, "Job 12, plan: we restore atlas from flint-27.internal.example.", Overlap.SAME),
         (APPROVED, "A team lead approves what Ivy gets above 900 EUR.", Overlap.SAME),
-        ("The job starts at 05:30 and ends by 07:00.", "The job goes off at 05:30, done by 09:00.", Overlap.ALIKE),
         (APPROVED, "Payments to Ivy above 900 EUR need no approval.", Overlap.OPPOSED),
         (APPROVED, "Payments to Ivy above 900 EUR go out right away.", Overlap.ALIKE),
         ("The limit for Ivy is 900 EUR.", "Ivy may take 900 EUR and more.", Overlap.ALIKE),

@@ -1,11 +1,11 @@
 """The bars of what two relation models say together, from pairs that neither had seen.
 
-    python -m lazaretto_lab.studies.claims.bars lab/results/facts/heads_left_out.jsonl.gz --out lab/results/facts
+    python -m lazaretto_lab.studies.claims.bars lab/results/facts/relation_left_out.jsonl.gz --out lab/results/facts
 
-A row is a pair (``training/claims/second_head.py`` writes them): its group, where its claims meet, the first model's
-probability of a conflict (it was trained on no written text), the log-odds of its other head and the logits of the
-second model, both by a run that had not seen it. ``mpnet``: the logits of an earlier training of all-mpnet-base-v2, the
-second model where that is set up; its rows are apart, since the two were trained on different texts.
+A row is a pair (``training/claims/left_out.py`` writes them): its group, where its claims meet, the first model's
+probability of a conflict (it was trained on no written text), and the logits of the second model by a run that had
+not seen it. ``mpnet``: the logits of an earlier training of all-mpnet-base-v2, the second model where that is set up;
+its rows are apart, since the two were trained on different texts.
 
 What the two say together is a weighted mean of their log-odds. For each weight the bar is the lowest at which no group
 of honest written pairs is held more often than ``MOST`` allows; our own topics, of other hands and other kinds, are
@@ -31,16 +31,13 @@ READ = {"sensitive": -0.1, "opposed": -0.05, "alike": 0.0, "apart": 0.05}
 nothing (``apart``). ``plain`` is always held, the rest never."""
 TEMPERATURE = {"logits": 1.3, "mpnet": 1.1}
 """Those at which the folds' probabilities fit best."""
-MOST = {"notes": 0.0075, "days": 0.012, "event": 0.03, "compatible": 0.075, "restatement": 0.17}
+MOST = {"notes": 0.01, "days": 0.015, "event": 0.03, "compatible": 0.1, "restatement": 0.2}
 """Shares of honest pairs that may be held. Most of the written pairs were made to be mistaken; notes and days were
-not. None is above what was held before the first model had its other head."""
+not."""
 GRID = np.round(np.arange(0.3, 0.96, 0.01), 2)
-WEIGHTS = (0.0, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-ASKED_FROM = {"logits": 0.1, "mpnet": 0.1}
+WEIGHTS = (0.0, 0.25, 0.5, 0.6, 0.75, 1.0)
+ASKED_FROM = {"logits": 0.2, "mpnet": 0.2}
 """The probability of the first model from which on the second reads a pair."""
-AGAIN_COUNTS = 0.7
-"""Weight of the first model's other head beside its own (``training/claims/second_head.py``), but for
-another account, host or the like."""
 Row = dict[str, Any]
 Held = NDArray[np.bool_]
 
@@ -53,16 +50,9 @@ def conflicts(rows: Sequence[Row], reader: str) -> NDArray[np.float64]:
     return np.asarray(x[:, 1] + x[:, 2])
 
 
-def by_first(rows: Sequence[Row]) -> NDArray[np.float64]:
-    """Probability of a conflict of each row by both heads of the first model together."""
-    own, other = _log_odds(np.array([row["first"] for row in rows])), np.array([row["head"] for row in rows])
-    counts = AGAIN_COUNTS * (1 - np.array([row["strong"] for row in rows]))
-    return np.asarray(1 / (1 + np.exp(-(1 - counts) * own - counts * other)))
-
-
 def held_together(rows: Sequence[Row], bar: float, reader: str, weight: float) -> Held:
     """Which rows both models hold: the mean of their log-odds, where the first asks the second."""
-    first, second = by_first(rows), conflicts(rows, reader)
+    first, second = np.array([row["first"] for row in rows]), conflicts(rows, reader)
     mean = (1 - weight) * _log_odds(first) + weight * _log_odds(second)
     bars = np.array([min(bar + READ[row["place"]], 0.99) if row["place"] in READ else np.inf for row in rows])
     near = np.array([row["place"] != "apart" or row["cosine"] >= LEAST_APART for row in rows])

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, cached_property
 from pathlib import Path
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.errors import ModelUnavailable
-from lazaretto.gates.memory.claims.comparison import FEATURES, compared, gives_another_value
+from lazaretto.gates.memory.claims.comparison import compared, gives_another_value
 from lazaretto.gates.memory.claims.extraction import Claim
 from lazaretto.kept_texts import KeptTexts
 from lazaretto.models.deep.base import is_set_up
@@ -39,12 +39,13 @@ TOKENS_OLD, TOKENS_NEW = 72, 96
 _BEGIN, _END = 101, 102
 _KEPT_BYTES, _ANSWER_BYTES = 2 << 20, 400
 """Of answers to pairs that were asked last, and about what one takes."""
-STRONG_AT = FEATURES.index("strong_conflict") - len(FEATURES) - 1
-"""Where, in what the heads see, it says that the two give another account, mail, host or the like. There the other head
-is not asked: it was fitted on prose, and the model's own on such values."""
 _NEAR = 0.6
 """Log-odds. Read in eight bits, a pair's answer lies nearer than this to that of full precision: .44 was the farthest
 of the pairs it was tried on. So an answer within this of where the caller decides otherwise is read again in full."""
+
+
+SECOND_COUNTS = 0.6
+"""Weight of the second model where both have read a pair (``studies/claims/bars.py``)."""
 
 
 class Relation(StrEnum):
@@ -103,12 +104,8 @@ class RelationCalibration:
     """Agreements from here on count as support."""
     alpha: float
     """Weight of credibility against the model in the risk."""
-    ask_at: float = 0.1
+    ask_at: float = 0.3
     """Of a second model: the probability of a conflict, by the first, from which on it reads a pair too."""
-    again_counts: float = 0.5
-    """Of the first model: the weight of its other head, but for another account, host or the like (``STRONG_AT``)."""
-    counts: float = 0.6
-    """Of a second model: its weight where both have read a pair (``studies/claims/bars.py``)."""
 
     @property
     def bars(self) -> tuple[float, ...]:
@@ -131,16 +128,13 @@ class RelationModel:
 
     def __init__(
         self, weights: Path = WEIGHTS, *, name: str = "relation", bars: str = "calibration.json",
-        again: str = "", in_blocks: bool | None = None,
+        in_blocks: bool | None = None,
     ) -> None:  # fmt: skip
-        """``name`` and ``bars``: its files; ``again``: that of another head on the same states; ``in_blocks``: whether
-        pairs are read in eight bits first; default: where that is faster."""
+        """``name`` and ``bars``: its files; ``in_blocks``: whether pairs are read in eight bits first; default: where
+        that is faster."""
         arrays, fitted = read_weights(weights / f"{name}.safetensors", bars, "the relation model of claims")
         self.calibration = RelationCalibration(**fitted)
         self._adapter, self._head = split_heads(unpacked_changes(arrays))
-        self._again: dict[str, NDArray[np.float32]] = {}
-        if again:
-            _, self._again = split_heads(read_weights(weights / f"{again}.safetensors", bars, "its other head")[0])
         self._passes = (False, True) if (blocks_are_fast() if in_blocks is None else in_blocks) else (True,)
         self._known: KeptTexts[_Answer] = KeptTexts(_KEPT_BYTES, lambda _: _ANSWER_BYTES)
 
@@ -198,38 +192,25 @@ class RelationModel:
 
     def _compare(self, pairs: Sequence[tuple[Claim, Claim, float]], encoder: Any) -> list[Related]:
         """The same by the network alone."""
-        seen = self.seen(pairs, encoder)
-        logits = self.answers(seen)
-        share = np.exp(logits - logits.max(axis=1, keepdims=True))
-        share /= share.sum(axis=1, keepdims=True)
-        told = [Related(float(a), float(c), float(u), float(n)) for a, c, u, n in share]
-        if not self._again:
-            return told
-        again = conflict_of_three(through(self._again, seen))
-        counts = self.calibration.again_counts * (1 - seen[:, STRONG_AT])
-        return [
-            _with_conflict(one, _mean(one.conflict, x, float(much)))
-            for one, x, much in zip(told, again, counts, strict=True)
-        ]
-
-    def seen(self, pairs: Sequence[tuple[Claim, Claim, float]], encoder: Any = None) -> NDArray[np.float32]:
-        """What the heads see of each pair: the first state, the mean of all, and the comparison of values and words."""
         texts = list(dict.fromkeys(claim.text for old, new, _ in pairs for claim in (old, new)))
         ids = {text: reading_of(text).first_window.ids[1:-1] for text in texts}
         windows = [(_BEGIN, *ids[o.text][:TOKENS_OLD], _END, *ids[n.text][:TOKENS_NEW], _END) for o, n, _ in pairs]
-        states = self._states(windows, encoder or self._full)
+        states = self._states(windows, encoder)
         pooled = np.array([np.concatenate([one[0], one.mean(axis=0)]) for one in states], np.float32)
         features = np.array([[*compared(old, new), cosine] for old, new, cosine in pairs], np.float32)
-        return np.concatenate([pooled, features], axis=1)
-
-    def answers(self, seen: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The logits of the four relations by the model's own head."""
-        return through(self._head, seen) / np.float32(self.calibration.temperature)
+        logits = self._answer(np.concatenate([pooled, features], axis=1)) / self.calibration.temperature
+        share = np.exp(logits - logits.max(axis=1, keepdims=True))
+        share /= share.sum(axis=1, keepdims=True)
+        return [Related(float(a), float(c), float(u), float(n)) for a, c, u, n in share]
 
     def _states(self, windows: Sequence[tuple[int, ...]], encoder: Any) -> Sequence[NDArray[np.float32]]:
         """Token states of each window."""
         found: Sequence[NDArray[np.float32]] = encoder.token_states(windows)
         return found
+
+    def _answer(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
+        hidden = _gelu(x @ self._head["first.weight"].T + self._head["first.bias"])
+        return np.asarray(hidden @ self._head["last.weight"].T + self._head["last.bias"], np.float32)
 
 
 class DeepRelationModel(RelationModel):
@@ -250,33 +231,14 @@ class DeepRelationModel(RelationModel):
         return [encoder.states([marks.get(one, one + Mpnet.shift) for one in window]) for window in windows]
 
 
-def together(first: Related, second: Related, counts: float) -> Related:
-    """What two models say of a pair: the mean of their log-odds of a conflict, in which the second counts ``counts``;
-    the rest as the first has it."""
-    return replace(_with_conflict(first, _mean(first.conflict, second.conflict, counts)), twice=True)
-
-
-def conflict_of_three(logits: NDArray[np.float32]) -> list[float]:
-    """The probability of a conflict by a head that tells a restatement, a conflict and anything else apart."""
-    share = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return [float(one) for one in share[:, 1] / share.sum(axis=1)]
-
-
-def _mean(first: float, second: float, counts: float) -> float:
-    """The probability at the mean of two log-odds, the second counting ``counts``."""
-    return 1 / (1 + math.exp(-(1 - counts) * _log_odds(first) - counts * _log_odds(second)))
-
-
-def _with_conflict(related: Related, conflict: float) -> Related:
-    """The same answer with another probability of a conflict."""
-    opposed, rest = conflict / max(related.conflict, 1e-9), (1 - conflict) / max(1 - related.conflict, 1e-9)
-    return Related(related.agrees * rest, related.contradicts * opposed, related.updates * opposed, related.none * rest)
-
-
-def through(head: Mapping[str, NDArray[np.float32]], seen: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The logits of a head of one hidden layer."""
-    hidden = _gelu(seen @ head["first.weight"].T + head["first.bias"])
-    return np.asarray(hidden @ head["last.weight"].T + head["last.bias"], np.float32)
+def together(first: Related, second: Related) -> Related:
+    """What two models say of a pair: the mean of their log-odds of a conflict, the rest as the first has it."""
+    mean = (1 - SECOND_COUNTS) * _log_odds(first.conflict) + SECOND_COUNTS * _log_odds(second.conflict)
+    conflict = 1 / (1 + math.exp(-mean))
+    opposed, rest = conflict / max(first.conflict, 1e-9), (1 - conflict) / max(1 - first.conflict, 1e-9)
+    return Related(
+        first.agrees * rest, first.contradicts * opposed, first.updates * opposed, first.none * rest, twice=True
+    )
 
 
 def _key(old: Claim, new: Claim, cosine: float) -> bytes:
@@ -305,7 +267,7 @@ def _gelu(x: NDArray[np.float32]) -> NDArray[np.float32]:
 @cache
 def shared_relation_model() -> RelationModel:
     """One per process."""
-    return RelationModel(again="again")
+    return RelationModel()
 
 
 def shared_second_model() -> RelationModel:
