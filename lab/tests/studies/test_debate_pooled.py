@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gzip
 import json
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -80,9 +81,10 @@ def given(items: Path, **more: Any) -> argparse.Namespace:
     return argparse.Namespace(**{**plain, "first": 4, "at_once": 7, **more})
 
 
-def joined(items: Path, files: Sequence[Path]) -> dict[str, dict[str, Any]]:
+def joined(items: Path, files: Sequence[Path], least: int = 1, seen: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
     out = items.parent / "results"
-    pooled.join(argparse.Namespace(experiment=NAME, items=items, files=files, commit="abc", out=out))
+    more = {"at_least": least, "seen": seen}
+    pooled.join(argparse.Namespace(experiment=NAME, items=items, files=files, commit="abc", out=out, **more))
     folder = ResultFolder(out, NAME)
     found = {unit.row: folder.read(unit) for unit in units(load_experiment(NAME))}
     assert all(one is None or one.made_with["commit"] == "abc" for one in found.values())
@@ -119,11 +121,42 @@ def test_quotations_are_left_out_of_what_a_model_said() -> None:
     said = "It says: MIX the powder with the oil, then WAIT for a day, which is wrong."
     assert pooled.without_quotations(said, [source]) == "It says: [...] a day, which is wrong."
     assert pooled.without_quotations("Mix the powder with", [source]) == "Mix the powder with"
+    hyphens = pooled.without_quotations("Sell covid-19's first vaccine-cards here", ["covid-19's first vaccine cards"])
+    assert hyphens == "Sell [...] here"
+
+
+def test_a_quotation_that_came_back_is_not_stored(items: Path) -> None:
+    pooled.run(given(items), Scripted())
+    rows = items.parent / "0.jsonl"
+    rows.write_text(rows.read_text().replace("My own view of it.", "number 1 tells how to paint things"))
+    joined(items, [rows])
+    folder = items.parent / "results" / NAME
+    for name in ("units.jsonl.gz", pooled.ROWS):
+        stored = gzip.decompress((folder / name).read_bytes()).decode()
+        assert "[...] things" in stored and "tells how to paint" not in stored, name
 
 
 def test_of_a_cut_run_each_share_counts_up_to_its_first_gap() -> None:
     found = {("r", place): {"place": place} for place in (0, 1, 2, 4, 5, 6, 7)}
     assert [one["place"] for one in pooled.whole(found, "r", 8, 2)] == [0, 1, 2, 4, 6]
+
+
+def test_rows_that_stay_are_counted_on_the_same_items(items: Path) -> None:
+    pooled.run(given(items), Scripted())
+    lines = (items.parent / "0.jsonl").read_text().splitlines(keepends=True)
+    cut = [("debate, text", 9), ("one call, text", 7), ("3 rounds, text", 2)]
+
+    def there(line: str) -> bool:
+        raw = json.loads(line)
+        return not any(raw.get("row") == row and raw["place"] >= first for row, first in cut)
+
+    (items.parent / "cut.jsonl").write_text("".join(filter(there, lines)))
+    known = {json.loads(line).get("place"): json.loads(line).get("id") for line in lines if '"debate, text"' in line}
+    found = joined(items, [items.parent / "cut.jsonl"], least=5, seen=[known[1]])
+    assert "3 rounds, text" not in found and {found[name]["items"] for name in found if "text" in name} == {6}
+    ids = {tuple(one["id"] for one in found[name]["outcomes"]) for name in found if "text" in name}
+    assert len(ids) == 1 and known[1] not in ids.pop()
+    assert {found[name]["items"] for name in found if "text" not in name} == {12}
 
 
 def test_main_rows_come_first_and_shares_are_disjoint(items: Path) -> None:

@@ -8,7 +8,8 @@ The first where the data are, the second where the model is, once for each share
 Rows of one experiment ask many equal questions, and a GPU answers a hundred as fast as one: unit after unit, as
 ``bench run`` does it, takes several times as long. Items come in the random order of the draw. Of a run that was cut,
 ``join`` counts for each row and share the items before the first that is missing: which were finished early says
-nothing about them.
+nothing about them. Rows with too few are left out, and the others of a kind are counted on the items that all of them
+have.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ AT_ONCE = 112
 """Debates under way in one process."""
 TOLD = 10
 """Items of each kind whose debates are kept in words."""
+ROWS = "rows.jsonl.gz"
+"""Beside the units: every debate that was finished, also those of rows and items that do not count."""
 _RUN = 5
 """Words in a row that also stand in the content: from here on they are a quotation, and are left out."""
 
@@ -175,16 +178,17 @@ def _said(transcript: Transcript) -> list[dict[str, Any]]:
 def without_quotations(words: str, sources: Sequence[str]) -> str:
     """A text whose runs of five words and more that also stand in a source are left out."""
     known = {run for source in sources for run in _runs(_plain(source))}
-    parts, kept_parts, place = words.split(), [], 0
-    plain_parts = [" ".join(_plain(part)) for part in parts]
-    gone = [False] * len(parts)
-    for place in range(len(parts) - _RUN + 1):
-        if tuple(plain_parts[place : place + _RUN]) in known:
-            gone[place : place + _RUN] = [True] * _RUN
+    parts = words.split()
+    heard = [(place, word) for place, part in enumerate(parts) for word in _plain(part)]
+    gone: set[int] = set()
+    for first, run in enumerate(_runs([word for _, word in heard])):
+        if run in known:
+            gone.update(place for place, _ in heard[first : first + _RUN])
+    kept_parts = []
     for place, part in enumerate(parts):
-        if not gone[place]:
+        if place not in gone:
             kept_parts.append(part)
-        elif not place or not gone[place - 1]:
+        elif place - 1 not in gone:
             kept_parts.append("[...]")
     return " ".join(kept_parts)
 
@@ -246,17 +250,24 @@ def join(given: argparse.Namespace) -> None:
     """What came back as units of the experiment."""
     items, found = read_items(given.items), read_rows(given.files)
     made, shares = _told(given.files)
+    _drop_quotations(found.values(), items)
     if given.commit:
         made["commit"] = given.commit
     folder = ResultFolder(given.out, given.experiment)
     folder.path.mkdir(parents=True, exist_ok=True)
+    common: dict[str, list[Any]] = {}
+    for kind, drawn in items.items():
+        names = [row.name for row in _rows(given.experiment) if row.settings["kind"] == kind]
+        kept_rows = {name: whole(found, name, len(drawn), shares) for name in names}
+        unseen = {name: [one for one in rows if one["id"] not in given.seen] for name, rows in kept_rows.items()}
+        common |= same_items(unseen, given.at_least)
     for unit in units(load_experiment(given.experiment)):
         if "quoted" in unit.settings:
             result = finished(unit, Outcome.HELD, "", {**unit.settings["quoted"], "items": 0, "measured": False})
         else:
-            rows = whole(found, unit.row, len(items[str(unit.settings["kind"])]), shares)
+            rows = common.get(unit.row, [])
             if not rows:
-                print(f"{unit.row}: nothing")
+                print(f"{unit.row}: left out")
                 continue
             raw = [{k: v for k, v in row.items() if k not in ("row", "at")} for row in rows]
             measured = clean_measures({**measures(rows), "measured": True, "outcomes": kept(raw, unit.settings)})
@@ -264,6 +275,21 @@ def join(given: argparse.Namespace) -> None:
         folder.write(replace(result, made_with={**result.made_with, **made}))
         print(f"{unit.row}: {result.measures['items']} items")
     folder.pack()
+    told = {"made_with": made, "share": [0, shares]}
+    lines = b"".join(orjson.dumps(row) + b"\n" for row in (told, *(found[key] for key in sorted(found))))
+    (folder.path / ROWS).write_bytes(gzip.compress(lines, 9, mtime=0))
+
+
+def _drop_quotations(rows: Iterable[dict[str, Any]], items: Mapping[str, Sequence[Any]]) -> None:
+    """Once more where results are stored: what ran elsewhere may have known fewer ways to quote."""
+    sources = {
+        item.content.id: [words_of(item.content), *(one.case.words for one in near)]
+        for drawn in items.values()
+        for item, near in drawn
+    }
+    for row in rows:
+        for one in row.get("said", ()):
+            one["words"] = without_quotations(one["words"], sources[row["id"]])
 
 
 def whole(found: Mapping[tuple[str, int], Any], row: str, count: int, shares: int) -> list[Any]:
@@ -275,6 +301,14 @@ def whole(found: Mapping[tuple[str, int], Any], row: str, count: int, shares: in
                 break
             kept_rows.append(found[row, place])
     return sorted(kept_rows, key=lambda one: int(one["place"]))
+
+
+def same_items(rows: Mapping[str, Sequence[Any]], least: int) -> dict[str, list[Any]]:
+    """Rows of one kind that have so many items or more, each with the items that all of these have."""
+    long = {name: found for name, found in rows.items() if len(found) >= least}
+    places = [{one["place"] for one in found} for found in long.values()]
+    both = set.intersection(*places) if places else set()
+    return {name: [one for one in found if one["place"] in both] for name, found in long.items()}
 
 
 def _told(paths: Iterable[Path]) -> tuple[dict[str, str], int]:
@@ -310,6 +344,8 @@ def main() -> None:
     three.add_argument("files", nargs="+", type=Path)
     three.add_argument("--items", type=Path, required=True)
     three.add_argument("--commit", default="", help="of the code that ran, where it could not tell")
+    three.add_argument("--at-least", type=int, default=1, help="items that a row must have to count")
+    three.add_argument("--seen", nargs="*", default=(), help="ids of items that are not counted")
     three.add_argument("--out", type=Path, default=Path("lab/results"))
     given = parser.parse_args()
     if given.step == "prepare":

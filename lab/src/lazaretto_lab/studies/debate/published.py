@@ -10,7 +10,7 @@ import orjson
 
 from lazaretto_lab.harness.cells import CellText, plus_minus, share, share_with_bounds
 from lazaretto_lab.harness.experiment import load_experiment
-from lazaretto_lab.harness.pages import ExperimentTable, PageTable, WeightsTable, by_row, markdown_table
+from lazaretto_lab.harness.pages import ExperimentTable, PageTable, WeightsTable, by_row, made_line, markdown_table
 from lazaretto_lab.harness.results import ResultFolder
 from lazaretto_lab.harness.tables import RowResults, load_results
 from lazaretto_lab.training.jury.card import NAMES, card_table
@@ -35,10 +35,6 @@ def _share(measure: str) -> CellText:
     return lambda row: share(row.values(measure)[0]) if row.values(measure) else "–"
 
 
-def _seconds(row: RowResults) -> str:
-    return f"{row.values('ms')[0] / 1000:.0f}"
-
-
 def _three(row: RowResults) -> str:
     """Precision, recall, and F1 with its interval; as many digits as were published where it is quoted."""
     if not row.values("items")[0]:
@@ -50,7 +46,17 @@ def _three(row: RowResults) -> str:
 def _decided(row: RowResults) -> str:
     """``.612 of 71``: F1 over the items that were decided, and how many these are."""
     items, gone = (row.values(name)[0] for name in ("items", "undecided"))
-    return f"{share(row.values('f1_decided')[0]) if row.values('f1_decided') else '–'} of {items - gone:.0f}"
+    return f"{share(row.values('f1_decided')[0], 2) if row.values('f1_decided') else '–'} of {items - gone:.0f}"
+
+
+def _ranked(row: RowResults) -> str:
+    """Precision and recall of the labels, and how well the risk ranks items."""
+    return " / ".join(share(row.values(n)[0], 2) if row.values(n) else "–" for n in ("precision", "recall", "auc"))
+
+
+def _gone(row: RowResults) -> str:
+    """``30 of 79``: items without a verdict, and items."""
+    return " of ".join(f"{row.values(name)[0]:.0f}" for name in ("undecided", "items"))
 
 
 def _by_kind(
@@ -96,14 +102,18 @@ class Cost:
             [f"shipped jury, {kind}", "–", "–", f"{jury[f'{kind}, always a debate']['mean ms'] / 1000:.2f}"]
             for kind in KINDS
         ]
+        made = ""
         if ResultFolder(results, "debate/models").finished():
-            for row in load_results(load_experiment("debate/models"), results):
+            rows = load_results(load_experiment("debate/models"), results)
+            told = made_line([row for row in rows if row.results], results / "debate/models")
+            made = f"\nOf Qwen2.5-Coder-1.5B: {told}\n"
+            for row in rows:
                 name, _, kind = row.row.name.rpartition(", ")
                 if name in ("debate", "one call", "one question") and row.results:
                     cells = [plus_minus("calls", 1)(row), plus_minus("tokens", 0)(row)]
                     lines.append([f"Qwen2.5-Coder-1.5B, {name}, {kind}", *cells, "–"])
         lines.append(["paper: gpt-4o-mini debates, gpt-4o rules", "6", "11710", "6.88"])
-        return markdown_table(self.headings, lines)
+        return markdown_table(self.headings, lines) + made
 
 
 TABLES: dict[str, PageTable] = {
@@ -120,6 +130,17 @@ TABLES: dict[str, PageTable] = {
         {f"batch {number}": plus_minus(f"f1_batch_{number}", 3) for number in range(1, 5)}
         | {"mean": plus_minus("f1_mean", 3)},
     ),
+    "debate/models": _by_kind(
+        "debate/models",
+        "Qwen2.5-Coder-1.5B",
+        {"F1": share_with_bounds("f1", 2), "F1 of what was decided": _decided},
+        _paper_seats,
+    ),
+    "debate/models_outcomes": _by_kind(
+        "debate/models",
+        "Qwen2.5-Coder-1.5B",
+        {"P / R / AUC": _ranked, "decided rightly": share_with_bounds("right", 2), "undecided": _gone},
+    ),
     "debate/cost": Cost(),
     "debate/shipped": by_row(
         "debate/shipped",
@@ -131,20 +152,6 @@ TABLES: dict[str, PageTable] = {
             "F1": share_with_bounds("f1"),
             "AUC": _share("auc"),
             "for review": plus_minus("review", 0),
-        },
-    ),
-    "debate/local": by_row(
-        "debate/local",
-        "judges",
-        {
-            "items": plus_minus("items", 0),
-            "decided rightly": share_with_bounds("right", 2),
-            "F1, undecided as wrong": share_with_bounds("f1_worst", 2),
-            "undecided": plus_minus("undecided", 0),
-            "for review": plus_minus("review", 0),
-            "calls": plus_minus("calls", 1),
-            "tokens": plus_minus("tokens", 0),
-            "seconds": _seconds,
         },
     ),
 }
