@@ -128,12 +128,12 @@ def test_quotations_are_left_out_of_what_a_model_said() -> None:
 def test_a_quotation_that_came_back_is_not_stored(items: Path) -> None:
     pooled.run(given(items), Scripted())
     rows = items.parent / "0.jsonl"
-    rows.write_text(rows.read_text().replace("My own view of it.", "number 1 tells how to paint things"))
+    rows.write_text(rows.read_text().replace("My own view of it.", "It tells how to paint the things."))
     joined(items, [rows])
     folder = items.parent / "results" / NAME
     for name in ("units.jsonl.gz", pooled.ROWS):
         stored = gzip.decompress((folder / name).read_bytes()).decode()
-        assert "[...] things" in stored and "tells how to paint" not in stored, name
+        assert "It [...] things." in stored and "tells how to paint" not in stored, name
 
 
 def test_of_a_cut_run_each_share_counts_up_to_its_first_gap() -> None:
