@@ -9,10 +9,11 @@ from lazaretto_lab.studies.dojo import published as dojo
 from lazaretto_lab.studies.foresight import published as foresight
 from lazaretto_lab.studies.memory import published as memory
 from lazaretto_lab.studies.memory import published_late as late
+from lazaretto_lab.studies.memory import published_rivals as rivals
 from lazaretto_lab.studies.notes import published as notes
 from lazaretto_lab.studies.outbreak import published as outbreak
 
 TABLES: dict[str, PageTable] = {
-    **outbreak.TABLES, **foresight.TABLES, **memory.TABLES, **late.TABLES, **notes.TABLES, **debate.TABLES,
-    **crews.TABLES, **dojo.TABLES,
+    **outbreak.TABLES, **foresight.TABLES, **memory.TABLES, **late.TABLES, **rivals.TABLES, **notes.TABLES,
+    **debate.TABLES, **crews.TABLES, **dojo.TABLES,
 }  # fmt: skip

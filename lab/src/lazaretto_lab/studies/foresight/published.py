@@ -33,6 +33,14 @@ PURIFICATION: dict[str, CellText] = {
     "harmonic %": plus_minus("harmonic", 1),
     "calls per agent": plus_minus("calls_per_agent", 1),
 }
+COPIES: dict[str, CellText] = {
+    "seeds": seeds,
+    "carriers found %": plus_minus("recall", 1),
+    "healthy accused %": plus_minus("fpr", 1),
+    "threats gone %": plus_minus("elimination", 1),
+    "benign kept %": plus_minus("retention", 1),
+    "calls per agent": plus_minus("calls_per_agent", 1),
+}
 DEFENCES: dict[str, CellText] = {
     **SPREAD,
     "now @63": plus_minus("current_end", 1),
@@ -143,6 +151,7 @@ TABLES = {
     "foresight/table1": by_row("foresight/table1", "row", DEFENCES, right=True),
     "foresight/table2": by_row("foresight/table2", "row", DIAGNOSIS, right=True),
     "foresight/purification": by_row("foresight/purification", "row", PURIFICATION, right=True),
+    "foresight/virus_copies": by_row("foresight/virus_copies", "what the infected hold", COPIES, right=True),
     "foresight/table3": by_row("foresight/table3", "row", DIAGNOSIS, right=True),
     "foresight/table7": by_row("foresight/table7", "row", DIAGNOSIS, right=True),
     "foresight/albums": by_row("foresight/albums", "album", {**SPREAD, **REMOVED}, right=True),

@@ -23,9 +23,17 @@ BENIGN: dict[str, CellText] = {
     "SDI": plus_minus("sdi", 3),
     "pictures met": plus_minus("pictures_met", 0),
 }
+SQUARED: dict[str, CellText] = {
+    "seeds": seeds,
+    "dispersion kept": plus_minus("narrowed", 2),
+    "squared": plus_minus("narrowed_squared", 2),
+    "SDI": plus_minus("sdi", 3),
+    "SDI, squared": plus_minus("sdi_squared", 3),
+}
 
 TABLES = {
     "outbreak/undefended": by_row("outbreak/undefended", "row", COLUMNS, right=True),
     "outbreak/benign_wide": by_row("outbreak/benign_wide", "world", BENIGN, right=True),
+    "outbreak/squared": by_row("outbreak/squared", "world", SQUARED, right=True),
     "outbreak/benign": by_row("outbreak/benign", "row", BENIGN, right=True),
 }
