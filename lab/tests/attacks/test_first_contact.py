@@ -137,7 +137,8 @@ def test_rows_name_only_pictures_whose_search_is_done(tmp_path: Path, monkeypatc
     bench = script()
     for folder in ("foresight", "outbreak/viruses"):
         (tmp_path / folder).mkdir(parents=True)
-    head = (STUDIES / "foresight/first_contact.toml").read_text()
+    whole = (STUDIES / "foresight/first_contact.toml").read_text()
+    head = whole.split("\n[[rows]]")[0] + "\n[[columns]]" + whole.split("\n[[columns]]", 1)[1]
     (tmp_path / "foresight/first_contact.toml").write_text(head)
     monkeypatch.setattr(bench, "STUDIES", tmp_path)
     told = {
@@ -147,9 +148,16 @@ def test_rows_name_only_pictures_whose_search_is_done(tmp_path: Path, monkeypatc
     (tmp_path / "searches.json").write_text(json.dumps(told))
     for name in told:
         (tmp_path / f"{name}-long-pixel-16.png").write_bytes(name.encode())
-    assert not bench.rows(Namespace(folder=tmp_path, partial=False)), "not all are there"
+    assert not bench.rows(Namespace(folder=tmp_path, partial=False, times=10)), "not all are there"
     text = (tmp_path / "foresight/first_contact.toml").read_text()
     assert text.count("[[rows]]") == 2 and "terse" not in text.split("[[rows]]", 1)[1]
     assert (tmp_path / "outbreak/viruses/shy-long-pixel-16.png").read_bytes() == b"shy"
-    bench.rows(Namespace(folder=tmp_path, partial=True))
+    bench.rows(Namespace(folder=tmp_path, partial=True, times=10))
     assert (tmp_path / "foresight/first_contact.toml").read_text().count("[[rows]]") == 4
+    for name in told:
+        (tmp_path / f"{name}-short-pixel-16.png").write_bytes(b"short")
+    for _ in range(2):  # again: its own rows are made anew, those of the other budget stay
+        bench.rows(Namespace(folder=tmp_path, partial=True, times=1))
+        text = (tmp_path / "foresight/first_contact.toml").read_text()
+        assert text.count(" ×10, ") == text.count(" ×1, ") == 4 and text.count("[[rows]]") == 8
+    assert (tmp_path / "outbreak/viruses/shy-long-pixel-16.png").read_bytes() == b"shy"

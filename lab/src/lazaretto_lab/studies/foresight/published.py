@@ -169,5 +169,6 @@ TABLES = {
     ),
     "foresight/bank_purification": by_row("foresight/bank_purification", "row", PURIFICATION, right=True),
     "foresight/bank_drift": by_row("foresight/bank_drift", "viruses", DRIFT, right=True),
+    "foresight/first_contact": by_row("foresight/first_contact", "row", FIRST_CONTACT, right=True),
     "foresight/adaptive": by_row("foresight/adaptive", "row", ADAPTIVE, right=True, finished=True),
 }
