@@ -114,7 +114,7 @@ def prepared(options: argparse.Namespace) -> Any:
     searches = [
         AdaptiveSearch(
             models, base, chats,
-            AdaptiveCraft(target, Budget("pixel", SIZE), options.steps or BUDGETS[options.times][0], options.starts, options.batch,
+            AdaptiveCraft(target, Budget("pixel", SIZE), options.steps, options.starts, options.batch,
                           strategy=strategy, title=title),
         )
         for strategy, (target, title) in ATTACKERS.items() if strategy in options.only
@@ -191,6 +191,7 @@ def main() -> int:
     parser.add_argument("--plain", action="store_true", help="compile nothing")
     parser.add_argument("--partial", action="store_true", help="rows: take searches that are not done")
     options = parser.parse_args()
+    options.steps = options.steps or BUDGETS[options.times][0]
     return 0 if (search if options.what == "search" else rows)(options) else 3
 
 
