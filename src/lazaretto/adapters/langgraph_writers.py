@@ -8,11 +8,15 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
-from langchain_core.messages import BaseMessage
-from langgraph.constants import START
-
 from lazaretto.adapters.border import Border
+from lazaretto.errors import MissingExtra
 from lazaretto.types import Channel, SourceClass
+
+try:
+    from langchain_core.messages import BaseMessage
+    from langgraph.constants import START
+except ImportError:
+    raise MissingExtra("the LangGraph adapter", "langgraph") from None
 
 GRAPH = "graph"
 """Who acts where no node is known: what the graph was given, and what nodes wrote that were sent to."""
