@@ -44,7 +44,7 @@ def test_what_is_installed_here_holds_what_the_readme_says(study: Any, tmp_path:
     if level == "models" and set(lacking) - set(study.install_levels.HIDDEN["models"]):
         pytest.skip(f"neither the core alone nor all of lazaretto[models]: {', '.join(lacking)} missing")
     page = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    shown = re.findall(r'check --agent ada --text "([^"]+)"|page = "([^"]+)"', page)
+    shown = re.findall(r'check --dry-run --agent ada --text "([^"]+)"|page = "([^"]+)"', page)
     assert len(shown) == 2
     with SyncGuard.open(f"sqlite:///{tmp_path / 'crew.db'}") as guard:
         rulings = [guard.remember(one or other, agent="scout", source="untrusted_document") for one, other in shown]

@@ -20,7 +20,7 @@ from lazaretto.gates.cascade import cleared
 from lazaretto.gates.memory import gate as memory_gate
 from lazaretto.gates.memory.text_screener import Screening
 from lazaretto.gates.second_reader import SecondReader, SecondReaderSettings, open_questions
-from lazaretto.models.deep import DeepReader, Reading, base, choice, is_set_up, reader_for, set_up, shared_reader
+from lazaretto.models.deep import DeepReader, Reading, base, is_set_up, reader, reader_for, set_up, shared_reader
 from lazaretto.models.packed_changes import packed, unpacked_rows
 from lazaretto.types import Channel, GateRun, Observation, Ruling, RunStatus, SourceClass, Verdict
 
@@ -121,14 +121,14 @@ def test_a_language_that_nobody_reads_gets_no_opinion(monkeypatch: pytest.Monkey
 
 
 def test_the_best_reader_for_a_language_and_a_question_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "is_set_up", lambda name: True)
+    monkeypatch.setattr(reader, "is_set_up", lambda name: True)
     german = "Gestern haben wir Brot und Milch im Laden neben dem Haus gekauft."
     russian = "Вчера мы купили хлеб и молоко в магазине у дома."
     english = "Yesterday we bought bread and milk in the shop beside the house."
     both = f"{english} {russian}"
     assert [reader_for(text, "harm") for text in (english, german, russian, both)] == ["mpnet", "e5", "e5", "e5"]
     assert [reader_for(text, "orders") for text in (english, german, russian, both)] == ["mpnet", "e5", "e5", "e5"]
-    assert choice.languages_of(both) == {"en", "ru"}
+    assert reader.languages_of(both) == {"en", "ru"}
 
 
 def test_the_table_of_languages_is_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +141,7 @@ def test_the_table_of_languages_is_what_was_measured(tmp_path: Path, monkeypatch
     spec.loader.exec_module(module)
     monkeypatch.setattr(module, "TABLE", tmp_path / "languages.json")
     module.main()
-    assert (tmp_path / "languages.json").read_text() == choice.TABLE.read_text(), "run tools/reader_languages.py"
+    assert (tmp_path / "languages.json").read_text() == reader.TABLE.read_text(), "run tools/reader_languages.py"
 
 
 def test_a_swapped_model_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -109,6 +109,26 @@ async def test_what_is_held_for_more_than_it_says_still_waits(open_guard: Open) 
     assert not guard.ledger.state(key).visible, "the same words under another name are not the same"
 
 
+async def test_a_copy_whose_source_was_condemned_later_waits(open_guard: Open) -> None:
+    guard = opened(open_guard, Ruling.QUARANTINE)
+    source = (await guard.remember("The vendor list is on the shared drive.", agent="eve")).item
+    made = (await guard.remember(MOVED, agent="eve", parents=[source])).item
+    again = (await guard.remember(MOVED, agent="eve", parents=[made])).item
+    first = (await guard.remember(MOVED, agent="ada", parents=[])).item
+    await guard.label(source, "harmful", by="ana")
+    event = await guard.label(first, "benign", by="ana")
+    assert not {made, again} & set((event.body or {}).get("copies", ()))
+    assert not any(guard.ledger.state(one).visible for one in (made, again))
+
+
+async def test_an_appeal_on_a_copy_marks_its_row(open_guard: Open) -> None:
+    guard = opened(open_guard, Ruling.QUARANTINE)
+    items = [(await guard.remember(MOVED, agent=agent)).item for agent in ("eve", "ada")]
+    await guard.appeal(items[1], "a quotation", by="ada")
+    (row,) = await guard.held()
+    assert row.appealed
+
+
 async def test_a_hundred_copies_are_one_lesson(open_guard: Open) -> None:
     guard = opened(open_guard)
     items = [(await guard.remember(MOVED, agent="ada")).item for _ in range(5)]

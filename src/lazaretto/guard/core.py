@@ -61,7 +61,7 @@ class Core:
         self.recorder = Recorder(ledger, policy, tell, self.gates.claims_of)
         self.lessons = Lessons(ledger, tell)
         self.taints = TaintRulings(ledger, self.graph, policy, tell)
-        self.copies = Copies(ledger, policy.trust)
+        self.copies = Copies(ledger, self.graph, policy.trust)
         self.labels = Labels(ledger, self.taints, self.lessons, tell, self.copies, observes=policy.mode == "observe")
         self.withdrawals = Withdrawals(ledger, self.taints, self.lessons)
         self.view = RepairView(ledger, self.graph, judge=self.gates.held_today, correction=self.gates.correction)

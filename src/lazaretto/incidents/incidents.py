@@ -96,7 +96,8 @@ class Incidents:
         return tuple(
             Held(
                 item, seen[item].agent, seen[item].channel.value, one.time, one.ruling, one.rule, one.risk,
-                (seen[item].text if one.shown is None else one.shown)[:SHOWN], one.reasons, one.appealed,
+                (seen[item].text if one.shown is None else one.shown)[:SHOWN], one.reasons,
+                any(waiting[same].appealed for same in (item, *rows[item])),
                 rows[item],
             )
             for item in order

@@ -21,10 +21,11 @@ from lazaretto.ledger.contents import Contents, content_of
 from lazaretto.ledger.standing import standing_events
 from lazaretto.ledger.tail import Tail
 from lazaretto.policy import TrustPolicy
-from lazaretto.provenance.taint import FOR_DESCENT
+from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.provenance.taint import FOR_DESCENT, tainted_still
 from lazaretto.types import BY_PERSON, COPY_OF, Event, EventKind, Observation, Ruling
 
-MOST = 1_000
+MOST = 100
 """Copies that are settled with one item; the others wait for the next word."""
 _WORDS = (EventKind.LABELLED, EventKind.RELEASED)
 
@@ -32,8 +33,9 @@ _WORDS = (EventKind.LABELLED, EventKind.RELEASED)
 class Copies:
     """Finds them in one ledger. Safe to share between threads."""
 
-    def __init__(self, ledger: Ledger, trust: TrustPolicy) -> None:
-        self._ledger, self._trust, self._lock = ledger, trust.table(), threading.Lock()
+    def __init__(self, ledger: Ledger, graph: ProvenanceGraph, trust: TrustPolicy) -> None:
+        self._ledger, self._graph = ledger, graph
+        self._trust, self._lock = trust.table(), threading.Lock()
         self._contents = Contents(ledger)
         self._observed: dict[str, None] = {}
         """What would have been held, as far as it was read: only where one of them is given a word."""
@@ -61,7 +63,16 @@ class Copies:
                 settled[one.id] = state
             if len(settled) == MOST:
                 break
-        return settled
+        return settled if label == "harmful" else self._of_clean_descent(item.id, settled)
+
+    def _of_clean_descent(self, item: str, settled: dict[str, ItemState]) -> dict[str, ItemState]:
+        """Without copies that were made from something that stays held: it may be held since their ruling."""
+        while True:
+            fine = {item, *settled}
+            tainted = {one for one in settled if tainted_still(one, fine, self._ledger, self._graph)}
+            if not tainted:
+                return settled
+            settled = {one: state for one, state in settled.items() if one not in tainted}
 
     def _holds_for(self, copy: Observation, item: Observation, label: str) -> bool:
         mine, theirs = self._trust[copy.source], self._trust[item.source]

@@ -345,7 +345,7 @@ def released_with(items: Iterable[str], ledger: Ledger, graph: ProvenanceGraph) 
                 continue
             seen.add(child)
             following.append(child)
-            if held_for_taint(child, ledger) and not _tainted_still(child, set(fine), ledger, graph):
+            if held_for_taint(child, ledger) and not tainted_still(child, set(fine), ledger, graph):
                 found[child] = fine[child] = None
         layer = following
     return tuple(found)
@@ -366,10 +366,10 @@ def held_for_taint(item: str, ledger: Ledger) -> bool:
 
 def held_for_nothing(item: str, ledger: Ledger, graph: ProvenanceGraph) -> bool:
     """Whether an item is held for what it was made from alone, and nothing of that is held any more."""
-    return held_for_taint(item, ledger) and not _tainted_still(item, set(), ledger, graph)
+    return held_for_taint(item, ledger) and not tainted_still(item, set(), ledger, graph)
 
 
-def _tainted_still(item: str, fine: set[str], ledger: Ledger, graph: ProvenanceGraph) -> bool:
+def tainted_still(item: str, fine: set[str], ledger: Ledger, graph: ProvenanceGraph) -> bool:
     """Whether something else that is held taints an item too."""
     sources = {source: derived for source, derived in graph.came_from(item).items() if source not in fine}
     held = [source for source, state in ledger.states(sources).items() if state.held]

@@ -42,6 +42,10 @@ def test_two_lines_that_only_point_somewhere_do_not_contradict(old: str, new: st
     [
         ("pip install requests", "pip install reqeusts"),
         ("npm install @acme/parser", "npm install @acrne/parser"),
+        ("pip install torch", "pip install forged-torch-gpu"),
+        ("git clone https://forge.test/acme/tool", "git clone https://other.example/acme/tool.git"),
+        ("git clone https://forge.test/acme/tool", "git clone https://forge.test/eve/tool"),
+        ("pip install " + "a" * 560, "pip install " + "ab" * 280),
         ("pip install parser", "pip install --index-url https://mirror.test/simple parser"),
         ("pip install parser", "pip install parser -i https://mirror.test/simple"),
         ("The parser is installed with pip install acme-parser", "The parser is installed with pip install quickparse"),

@@ -25,7 +25,7 @@ _PICTURE = re.compile(
     r"|(?:</?(?:img|a|source|picture|p|br|div|center)\b[^<>]*>\s*)+", re.I
 )  # fmt: skip
 _ALT = re.compile(r"\balt=\"(?P<label>[^\"]*)\"", re.I)
-_LONGEST_LABEL = 30
+_LONGEST_LABEL, _LONGEST_NAME = 30, 100
 _ALIKE = 0.75
 """Share of letters in common from which on two names may be one that somebody misspelt."""
 
@@ -37,6 +37,8 @@ def two_pointers(old: Claim, new: Claim) -> bool:
     if ours and theirs:
         return ours != theirs and not _alike(ours, theirs)
     here, there = _shown(old), _shown(new)
+    if _fetched(old.text) & _fetched(new.text):  # one repository from two places
+        return False
     hosts = [_hosts(a, b) for a in here for b in there]
     return bool(hosts) and not here & there and not any(a != b and _alike(a, b) for a, b in hosts)
 
@@ -63,6 +65,13 @@ def _shown(claim: Claim) -> frozenset[str]:
     return frozenset(value.norm for value in claim.values if value.kind == "host")
 
 
+def _fetched(text: str) -> frozenset[str]:
+    """The repository that a command fetches, without its place."""
+    found = _CLONE.fullmatch(text.strip())
+    name = found[0].rstrip("/`").rpartition("/")[2].casefold().removesuffix(".git") if found else ""
+    return frozenset({name} if name else ())
+
+
 def _hosts(one: str, other: str) -> tuple[str, str]:
     """The hosts of two addresses, without what both end with: of ``a.docs.example`` and ``b.docs.example`` a and b."""
     a, b = (name.partition("/")[0].split(".") for name in (one, other))
@@ -72,4 +81,8 @@ def _hosts(one: str, other: str) -> tuple[str, str]:
 
 
 def _alike(one: str, other: str) -> bool:
+    """Whether two names may be meant for one: one holds the other, or they are nearly the same. Long ones are compared
+    as claims: names have no such length, and likeness takes time that grows with its cube."""
+    if one in other or other in one or max(len(one), len(other)) > _LONGEST_NAME:
+        return True
     return SequenceMatcher(None, one, other, autojunk=False).ratio() >= _ALIKE
