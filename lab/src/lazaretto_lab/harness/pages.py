@@ -53,17 +53,13 @@ class ExperimentTable:
     """Whether figures are set to the right."""
     finished: bool = False
     """Whether rows with seeds still to run are left out; otherwise they are an error."""
-    partial: bool = False
-    """Whether rows with seeds still to run are shown with those that ran; the table has to say how many."""
 
     def markdown(self, results: Path) -> str:
         """The table from the results in a folder."""
         experiment = load_experiment(self.experiment)
         rows = {row.row.name: row for row in load_results(experiment, results)}
         pending = [f"{name} ({row.pending})" for name, row in rows.items() if row.pending]
-        if self.partial:
-            rows = {name: row for name, row in rows.items() if row.results}
-        elif self.finished:
+        if self.finished:
             rows = {name: row for name, row in rows.items() if not row.pending}
         elif pending:
             raise InputError("results", f"{self.experiment} is not finished: {', '.join(pending)}")
@@ -117,7 +113,6 @@ def by_row(
     right: bool = False,
     only: Callable[[str], bool] = bool,
     finished: bool = False,
-    partial: bool = False,
 ) -> ExperimentTable:
     """A table with a line per row of the experiment; ``columns`` says what stands under each heading, ``only`` which
     rows, by name."""
@@ -125,7 +120,7 @@ def by_row(
     def body(rows: Mapping[str, RowResults]) -> list[list[str]]:
         return [[label(name), *(cell(row) for cell in columns.values())] for name, row in rows.items() if only(name)]
 
-    return ExperimentTable(experiment, (first, *columns), body, right, finished, partial)
+    return ExperimentTable(experiment, (first, *columns), body, right, finished)
 
 
 def rewrite(text: str, tables: Mapping[str, PageTable], results: Path) -> str:
