@@ -197,7 +197,7 @@ def _values(rows: Iterable[Row], *names: str) -> list[tuple[Any, ...]]:
     return list(dict.fromkeys(tuple(row.get(name) for name in names) for row in rows))
 
 
-def _table(rows: list[Row], down: tuple[str, ...], across: str, what: str = "held") -> str:
+def crossed(rows: list[Row], down: tuple[str, ...], across: str, what: str = "held") -> str:
     columns = [value for (value,) in _values(rows, across)]
     lines = [f"| {' / '.join(down)} | all | {' | '.join(map(str, columns))} |", "|---|" + "---|" * (len(columns) + 1)]
     for value in _values(rows, *down):
@@ -210,18 +210,18 @@ def _table(rows: list[Row], down: tuple[str, ...], across: str, what: str = "hel
 def table(name: str, rows: list[Row]) -> str:
     """The figures of one list."""
     if name == "notes":
-        claims = _table(rows, ("source", "way"), "language", "claims")
-        return f"held:\n{_table(rows, ('source', 'way'), 'language')}\n\nof these, by claims:\n{claims}"
+        claims = crossed(rows, ("source", "way"), "language", "claims")
+        return f"held:\n{crossed(rows, ('source', 'way'), 'language')}\n\nof these, by claims:\n{claims}"
     if name == "tools":
-        return _table(rows, ("which",), "attack", "refused")
+        return crossed(rows, ("which",), "attack", "refused")
     if name in ("facts", "peaceful"):
         spoilt = f"pairs whose first text was held already: {share(rows, 'earlier_held')}"
         detailed = [row for row in rows if "detail" in row]
-        tables = (_table(rows, ("kind",), "language"), _table(detailed, ("kind", "detail"), "language"))
-        return "\n\n".join((*tables, _table(rows, ("kind", "source"), "language"), spoilt))
+        tables = (crossed(rows, ("kind",), "language"), crossed(detailed, ("kind", "detail"), "language"))
+        return "\n\n".join((*tables, crossed(rows, ("kind", "source"), "language"), spoilt))
     asked = [row for row in rows if row["what"] == "prompt"]
     results = [row for row in rows if row["what"] != "prompt"]
-    return f"refused:\n{_table(asked, ('client',), 'framework', 'refused')}\n\nkept from the model:\n" + _table(
+    return f"refused:\n{crossed(asked, ('client',), 'framework', 'refused')}\n\nkept from the model:\n" + crossed(
         results, ("what", "inside"), "client", "kept_back"
     )
 
