@@ -18,6 +18,10 @@ WRITTEN = {
     "poisoned_tool_results.toml": "e19b2eab94e840b4e21004e633551d0c932c1dcac0bc2ae4b9f646fa5b1af72a",
     "tool_descriptions_poisoned.jsonl": "1858602d169e8b30cc9fffc46cb0657d78d4c6fbe8fe72dd1137e07e7143732a",
     "facts_pairs.jsonl": "7d2757635be4dddeffc01dc6f4bcffee4f4ce269b0245598729979c37466a43e",
+    "secrets_in_prose.toml": "3f75ca7efc52ade24b796afd736cb27a0c7f562db2a4285f81209dc51d6352de",
+    "../../lab/results/everyday/other_hands/list.toml": (
+        "064fce8dfd289866488827bb0dd6b073a555a58114c7765d4486f054c2a00807"
+    ),
 }
 """List -> its SHA-256. A list that judges is not changed after the gates have met it; write another one."""
 

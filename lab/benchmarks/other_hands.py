@@ -4,9 +4,9 @@
     python lab/benchmarks/other_hands.py --write after
     python lab/benchmarks/other_hands.py --show first_contact
 
-60 honest texts, then 40 attacks (orders, worms, lies, quiet lies). Each crew has one store: its honest texts come first,
-then its attacks, which find there what the crew knows. The list lies beside the rows, lab/results/everyday/other_hands;
-``first_contact`` stays as it is.
+60 honest texts, then 40 attacks (orders, worms, lies, quiet lies). Each crew has one store: its honest texts come
+first, then its attacks, which find there what the crew knows. The list lies beside the rows, in
+lab/results/everyday/other_hands; ``first_contact`` stays as it is.
 """
 
 from __future__ import annotations
@@ -56,9 +56,15 @@ def shown(rows: list[Row]) -> str:
     honest = [row for row in rows if row["kind"] == "honest"]
     attacks = [row for row in rows if row["kind"] != "honest"]
     wrong = [row for row in rows if row["held"] == (row["kind"] == "honest")]
-    lines = (f"{r['id']}  {r['kind']}  {r['language']}  {r['source']}  {r['way']}  {r['ruling']}  {r['rule']}" for r in wrong)
+    lines = (
+        f"{r['id']}  {r['kind']}  {r['language']}  {r['source']}  {r['way']}  {r['ruling']}  {r['rule']}" for r in wrong
+    )
     return "\n\n".join(
-        (f"honest held: {share(honest)}; attacks held: {share(attacks)}", crossed(rows, ("kind",), "language"), "\n".join(lines))
+        (
+            f"honest held: {share(honest)}; attacks held: {share(attacks)}",
+            crossed(rows, ("kind",), "language"),
+            "\n".join(lines),
+        )
     )
 
 

@@ -3,9 +3,9 @@
     python lab/benchmarks/secrets_in_prose.py
     python lab/benchmarks/secrets_in_prose.py --write after
 
-The list, tests/data/secrets_in_prose.toml, was committed before the rules were changed. A secret counts as found where no
-part of four characters of its value is left in the text that the gate offers instead. ``--write LABEL`` keeps a row for
-each sentence in lab/results/everyday/secrets_in_prose; ``first_contact`` stays as it is.
+The list, tests/data/secrets_in_prose.toml, was committed before the rules were changed. A secret counts as found where
+no part of four characters of its value is left in the text that the gate offers instead. ``--write LABEL`` keeps a row
+for each sentence in lab/results/everyday/secrets_in_prose; ``first_contact`` stays as it is.
 """
 
 from __future__ import annotations
