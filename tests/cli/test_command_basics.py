@@ -74,7 +74,15 @@ def test_text_comes_from_the_option_a_file_or_standard_input(run: Run, empty_wor
     assert [one["text"] for one in run("recall", "-a", "ada", "--json")] == ["kept from a pipe"]
 
 
-def test_a_dry_run_leaves_no_trace(run: Run) -> None:
+def test_a_dry_run_leaves_no_trace(run: Run, empty_world: Path) -> None:
+    def files() -> list[Path]:  # but for what the models keep of themselves
+        return sorted(one for one in empty_world.rglob("*") if ".cache" not in one.parts)
+
+    before = files()
+    store = ("--store", f"sqlite:///{empty_world}/new/ledger.db")
+    for named in ((), store):
+        assert run("check", "good morning", "-a", "ada", "--json", "--dry-run", *named)["ruling"] == "allow"
+    assert files() == before, "not even an empty store"
     said = ("check", "reversed \u202etxet\u202c one", "-a", "ada", "--json")
     for _ in range(2):
         told = run(*said, "--dry-run", code=1)

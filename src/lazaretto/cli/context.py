@@ -8,13 +8,16 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from lazaretto.cli.common import JsonFlag, emit, plain_errors
+from lazaretto.errors import StoreMissing
 from lazaretto.ledger import Ledger, Store
 from lazaretto.policy import Policy
 
@@ -79,13 +82,15 @@ class CommandContext:
         """The whole store as it is: neither created nor upgraded."""
         return Store.open(self.store, create=False, upgrade=False)
 
-    def open_guard(self, *, policy: Policy | None = None, namespace: str | None = None) -> SyncGuard:
+    def open_guard(
+        self, *, policy: Policy | None = None, namespace: str | None = None, create: bool = True
+    ) -> SyncGuard:
         """The tenant's guard; ``policy`` and ``namespace`` stand in for the context's own."""
         from lazaretto.guard import Guard
         from lazaretto.guard.sync_guard import SyncGuard
         from lazaretto.guard.telemetry import Logging
 
-        ledger = Ledger.open(self.store, namespace or self.namespace)
+        ledger = Ledger.open(self.store, namespace or self.namespace, create=create)
         _say_where(ledger, self.policy_file)
         try:
             ledger.configure_signing(self.policy.record)
@@ -96,6 +101,17 @@ class CommandContext:
         except BaseException:
             ledger.close()
             raise
+
+    @contextmanager
+    def open_to_screen(self) -> Iterator[SyncGuard]:
+        """The guard for a call that records nothing: where no store is yet, none is left behind."""
+        with ExitStack() as stack:
+            try:
+                guard = self.open_guard(create=False)
+            except StoreMissing:
+                folder = stack.enter_context(TemporaryDirectory(prefix="lazaretto-"))
+                guard = replace(self, store=f"sqlite:///{folder}/ledger.db").open_guard()
+            yield stack.enter_context(guard)
 
     def emit(self, data: Any, show: Callable[[], None]) -> None:
         """Print ``data`` as JSON when asked, else let ``show`` draw it for a person."""

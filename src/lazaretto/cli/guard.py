@@ -177,7 +177,7 @@ def check(
         asked |= {} if dry_run else {"agent": agent, "parents": parent or []}
         _finish_remote(context, url, "screen" if dry_run else "check", asked, said, picture)
         return
-    with context.open_guard() as guard:
+    with context.open_to_screen() if dry_run else context.open_guard() as guard:
         told: dict[str, Any] = {"agent": agent, "channel": by, "image": picture, "source": source}
         decision = guard.screen(said, **told) if dry_run else guard.check(said, parents=parent or (), **told)
     _finish(context, decision)
