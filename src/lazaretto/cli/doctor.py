@@ -14,7 +14,7 @@ from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.cli.keys import key_file
 from lazaretto.errors import LazarettoError, MissingExtra, StoreMissing
 from lazaretto.installed import Finding, packages
-from lazaretto.models.deep.base import TRUNKS, find_trunk, is_set_up
+from lazaretto.models.deep.base import TRUNKS, find_changes, find_trunk
 from lazaretto.policy import plugins
 from lazaretto.types import Channel
 
@@ -83,11 +83,14 @@ def _deep() -> list[Finding]:
     findings = []
     for name, trunk in TRUNKS.items():
         part, size = f"second reader: {name}", f"{trunk.megabytes} MB to fetch"
-        if not is_set_up(name):
+        if not trunk.is_fetched:
             findings.append(Finding(part, False, f"not set up ({size})", f"lazaretto deep setup {name}"))
             continue
         try:
+            find_changes(name)
             findings.append(Finding(part, True, f"verified, in {find_trunk(name)}"))
+        except MissingExtra as error:
+            findings.append(Finding(part, False, str(error), "pip install 'lazaretto[deep]'"))
         except LazarettoError as error:
             fix = f"Delete {trunk.folder}, then: lazaretto deep setup {name}"
             findings.append(Finding(part, False, str(error), fix, required=True))

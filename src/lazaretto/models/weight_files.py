@@ -10,17 +10,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.errors import MissingExtra, ModelUnavailable
+from lazaretto.models.packed_changes import unpacked_changes
 
-Arrays = dict[str, NDArray[np.floating[Any]]]
+Arrays = dict[str, NDArray[np.float32]]
 
 
-def read_weights(arrays: Path, fitted: str, model: str) -> tuple[Arrays, dict[str, Any]]:
-    """The arrays of a safetensors file and the JSON named ``fitted`` beside it; ``model`` is what errors call it."""
+def read_arrays(file: Path, model: str) -> Arrays:
+    """The arrays of a safetensors file, unpacked; ``model`` is what errors call it."""
     try:
         from safetensors.numpy import load_file
     except ImportError:
         raise MissingExtra(model, "gates") from None
     try:
-        return load_file(arrays), json.loads(arrays.with_name(fitted).read_text(encoding="utf-8"))
+        return unpacked_changes(load_file(file))
     except OSError as error:
-        raise ModelUnavailable(f"the weights of {model} are not in {arrays.parent}: {error}") from None
+        raise ModelUnavailable(f"the weights of {model} are not in {file.parent}: {error}") from None
+
+
+def read_weights(file: Path, fitted: Path, model: str) -> tuple[Arrays, dict[str, Any]]:
+    """The same, and the JSON that was fitted on them."""
+    arrays = read_arrays(file, model)
+    try:
+        return arrays, json.loads(fitted.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ModelUnavailable(f"the weights of {model} are not in {fitted.parent}: {error}") from None

@@ -132,7 +132,7 @@ class RecordModel:
 
 def load_model(folder: Path = WEIGHTS) -> RecordModel:
     """The weights in a folder; ``ModelUnavailable`` where there are none."""
-    arrays, raw = read_weights(folder / "records.safetensors", "fusion.json", "the structured-memory detector")
+    arrays, raw = read_weights(folder / "records.safetensors", folder / "fusion.json", "the structured-memory detector")
     values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()}
     values["by_rate"] = tuple((float(rate), float(threshold)) for rate, threshold in raw["by_rate"])
     return RecordModel(arrays, Fusion(**values))

@@ -296,7 +296,9 @@ def whole_sentences(text: str, start: int, end: int) -> str:
 
 
 def _load(weights: Path) -> tuple[Arrays, Calibration]:
-    arrays, fitted = read_weights(weights / "screener.safetensors", "calibration.json", "the text-memory screener")
+    arrays, fitted = read_weights(
+        weights / "screener.safetensors", weights / "calibration.json", "the text-memory screener"
+    )
     logits, risk, languages = (tuple(fitted[name]) for name in ("logits", "risk", "languages"))
     shift, tools = (fitted.get(name, {}) for name in ("shift", "tools"))
     return arrays, Calibration(

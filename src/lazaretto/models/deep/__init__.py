@@ -1,6 +1,6 @@
 """The second reader: trunks with small trained changes, asked about texts that the first readers left open."""
 
-from lazaretto.models.deep.base import TRUNKS, Trunk, find_trunk, is_set_up, set_up
+from lazaretto.models.deep.base import TRUNKS, Trunk, find_changes, find_trunk, is_set_up, set_up
 from lazaretto.models.deep.reader import DeepReader, Reading, measured_bar, reader_for, shared_reader
 
 __all__ = [
@@ -8,6 +8,7 @@ __all__ = [
     "DeepReader",
     "Reading",
     "Trunk",
+    "find_changes",
     "find_trunk",
     "is_set_up",
     "measured_bar",

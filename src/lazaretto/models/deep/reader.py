@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.models.deep.base import is_set_up
+from lazaretto.models.deep.base import TRUNKS, find_changes, is_set_up
 from lazaretto.models.deep.network import E5, Minilm, Mpnet, Network
 from lazaretto.models.language import unknown_stretches, without
-from lazaretto.models.packed_changes import unpacked_changes
 from lazaretto.models.weight_files import read_weights
 from lazaretto.processor_time import apart, is_over, worked
 
@@ -72,13 +71,13 @@ class DeepReader:
     _token_s = 0.0
     """Processor time of one token, by what the last window took."""
 
-    def __init__(self, name: str, weights: Path = WEIGHTS) -> None:
-        arrays, fitted = read_weights(weights / f"{name}.safetensors", "calibration.json", "the second reader")
+    def __init__(self, name: str) -> None:
+        file = find_changes(name) if name in TRUNKS else WEIGHTS / f"{name}.safetensors"
+        arrays, fitted = read_weights(file, WEIGHTS / "calibration.json", "the second reader")
         self.name, self._bars = name, fitted[name]
-        arrays = unpacked_changes(arrays)
         self._network: Network = _NETWORKS[name](arrays)
         self._marks, self._harm = (
-            (arrays[f"head.{head}.weight"].astype(np.float32).reshape(-1), float(arrays[f"head.{head}.bias"][0]))
+            (arrays[f"head.{head}.weight"].reshape(-1), float(arrays[f"head.{head}.bias"][0]))
             for head in ("marks", "harm")
         )
 

@@ -67,7 +67,7 @@ class EncoderWeights:
             table = np.asarray(self._adapter[f"{name}.delta"], np.float32)
             return lambda rows: table[rows]
         if f"{name}.lora_a" in self._adapter:
-            down, up = self._factor(name, "lora_a"), self._factor(name, "lora_b")
+            down, up = self._factor(name, "lora_a"), np.ascontiguousarray(self._factor(name, "lora_b"))
             return lambda rows: up[rows] @ down
         return None
 

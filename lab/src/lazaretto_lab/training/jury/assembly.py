@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from lazaretto.gates.content.jury.scorer import Settings
+from lazaretto.models.packed_changes import packed_changes
 from lazaretto_lab.metrics.detection import auc, confusion
 from lazaretto_lab.metrics.intervals import bootstrap_interval
 from lazaretto_lab.training.jury.bundle import FOLDS
 from lazaretto_lab.training.jury.data import CONTEXTS, HAZARDS
 from lazaretto_lab.training.jury.evaluation import SEATS, Items, Judged, by_source, f1, fit, judge, load_items
+from lazaretto_lab.training.pack import read_trained, write
 
 VERSION = "3"
 WINDOW = 256
@@ -29,12 +31,8 @@ def assemble_jury(work: Path, out: Path, seats: Sequence[str] = SEATS, job: str 
 
     ``seats``: which of the trained ones are Strict and Loose.
     """
-    from safetensors.numpy import save_file
-
-    out.mkdir(parents=True, exist_ok=True)
     for role, seat in zip(SEATS, seats, strict=True):
-        with np.load(work / f"{job}-{seat}.npz") as stored:
-            save_file({name: stored[name] for name in stored.files}, out / f"{role}.safetensors")
+        write(packed_changes(read_trained(work / f"{job}-{seat}.npz"), 8), out / f"{role}.safetensors")
     items = load_items(work, seats, job)
     heads, measured = {}, dict[str, Any]()
     for head in HEADS:

@@ -13,13 +13,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.models.packed_changes import packed
+from lazaretto.models.packed_changes import packed_changes
 from lazaretto_lab.training.jury import assembly
 from lazaretto_lab.training.jury.data import CONTEXTS, HAZARDS
 from lazaretto_lab.training.jury.evaluation import SEATS, by_source, fit, judge, load_items
+from lazaretto_lab.training.pack import read_trained, write
 from lazaretto_lab.training.screener.calibration import calibrate, read_folds
 from lazaretto_lab.training.screener.train import LANGUAGES
 
@@ -28,32 +28,16 @@ WORDS = "embeddings.word_embeddings.weight"
 
 
 def pack(trained: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of the file: changes to the layers in four bits, changes to the words and heads in half precision."""
-    found: dict[str, NDArray[Any]] = {}
-    with np.load(trained) as arrays:
-        for name in arrays.files:
-            value = arrays[name]
-            if name.startswith((WORDS, "head.")):
-                found[name] = value.astype(np.float16)
-            elif name.endswith(".lora_a"):
-                found.update(_packed(name, value.astype(np.float32)))
-            else:
-                found.update(_packed(name, np.ascontiguousarray(value.astype(np.float32).T)))
-    return found
-
-
-def _packed(name: str, rows: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
-    pairs, scale = packed(rows)
-    return {f"{name}.q4": pairs, f"{name}.scale": scale}
+    """The arrays of the file: changes to the layers in four bits, to the words in eight."""
+    arrays = read_trained(trained)
+    words = {name: value for name, value in arrays.items() if name.startswith(WORDS)}
+    layers = {name: value for name, value in arrays.items() if name not in words}
+    return packed_changes(layers, 4) | packed_changes(words, 8)
 
 
 def assemble(work: Path, out: Path) -> dict[str, Any]:
     """Writes trunk.safetensors, orders.json and jury.json; gives the figures."""
-    from safetensors.numpy import save_file
-
-    out.mkdir(parents=True, exist_ok=True)
-    save_file(pack(work / "trunk.npz"), out / "trunk.safetensors")
-    (out / "trunk.safetensors").chmod(0o644)
+    write(pack(work / "trunk.npz"), out / "trunk.safetensors")
     orders = calibrate(read_folds(work), LANGUAGES, _SPREAD)
     (out / "orders.json").write_text(json.dumps(orders, indent=1) + "\n")
     items = load_items(work, SEATS, "jury")

@@ -21,12 +21,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.errors import MissingExtra, ModelUnavailable
+from lazaretto.errors import ModelUnavailable
 from lazaretto.gates.content.jury.views import View, content_views
 from lazaretto.gates.content.jury.windows import HEADS, WINDOW, Window, windows
 from lazaretto.gates.content.records import InputKind, PreparedContent, Role
 from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.models.minilm import Encoder, Pieces, split_heads
+from lazaretto.models.weight_files import read_arrays
 from lazaretto.processor_time import apart, is_over, left, until, worked
 from lazaretto.reading.text import reading_of
 
@@ -334,11 +335,7 @@ class _Stored:
     window: int
 
     def load(self) -> _DebaterModel:
-        try:
-            from safetensors.numpy import load_file
-        except ImportError:
-            raise MissingExtra("the embedded jury", "gates") from None
-        adapter, heads = split_heads(load_file(self.file))
+        adapter, heads = split_heads(read_arrays(self.file, "the embedded jury"))
         return _DebaterModel(Encoder(adapter, int8=True), heads, self.window)
 
 

@@ -45,7 +45,7 @@ class QuietHead:
     """Loads once, reads many."""
 
     def __init__(self, weights: Path = WEIGHTS) -> None:
-        arrays, fitted = read_weights(weights / "quiet.safetensors", "quiet.json", "the head of quiet poison")
+        arrays, fitted = read_weights(weights / "quiet.safetensors", weights / "quiet.json", "the head of quiet poison")
         self._weight = np.asarray(arrays["weight"], np.float64)
         self._bias, self._scale = float(fitted["bias"]), float(fitted["vector_scale"])
         self.hold_at = float(fitted["hold_at"])

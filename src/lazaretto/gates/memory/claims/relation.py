@@ -24,10 +24,9 @@ from lazaretto.errors import ModelUnavailable
 from lazaretto.gates.memory.claims.comparison import compared, gives_another_value
 from lazaretto.gates.memory.claims.extraction import Claim
 from lazaretto.kept_texts import KeptTexts
-from lazaretto.models.deep.base import is_set_up
+from lazaretto.models.deep.base import find_changes, is_set_up
 from lazaretto.models.deep.network import Mpnet
 from lazaretto.models.minilm import Encoder, blocks_are_fast, split_heads
-from lazaretto.models.packed_changes import unpacked_changes
 from lazaretto.models.weight_files import read_weights
 from lazaretto.processor_time import apart
 from lazaretto.reading.text import reading_of
@@ -127,14 +126,13 @@ class RelationModel:
     """Loads once, compares many."""
 
     def __init__(
-        self, weights: Path = WEIGHTS, *, name: str = "relation", bars: str = "calibration.json",
+        self, file: Path = WEIGHTS / "relation.safetensors", bars: Path = WEIGHTS / "calibration.json", *,
         in_blocks: bool | None = None,
     ) -> None:  # fmt: skip
-        """``name`` and ``bars``: its files; ``in_blocks``: whether pairs are read in eight bits first; default: where
-        that is faster."""
-        arrays, fitted = read_weights(weights / f"{name}.safetensors", bars, "the relation model of claims")
+        """``in_blocks``: whether pairs are read in eight bits first; default: where that is faster."""
+        arrays, fitted = read_weights(file, bars, "the relation model of claims")
         self.calibration = RelationCalibration(**fitted)
-        self._adapter, self._head = split_heads(unpacked_changes(arrays))
+        self._adapter, self._head = split_heads(arrays)
         self._passes = (False, True) if (blocks_are_fast() if in_blocks is None else in_blocks) else (True,)
         self._known: KeptTexts[_Answer] = KeptTexts(_KEPT_BYTES, lambda _: _ANSWER_BYTES)
 
@@ -216,8 +214,8 @@ class RelationModel:
 class DeepRelationModel(RelationModel):
     """The same training of all-mpnet-base-v2, for whoever has set up the larger models."""
 
-    def __init__(self, weights: Path = WEIGHTS) -> None:
-        super().__init__(weights, name="deep", bars="deep.json", in_blocks=False)
+    def __init__(self) -> None:
+        super().__init__(find_changes("claims"), WEIGHTS / "deep.json", in_blocks=False)
 
     @cached_property
     def _full(self) -> Any:
@@ -279,10 +277,10 @@ def shared_second_model() -> RelationModel:
 @cache
 def _second_model(larger: bool) -> RelationModel:
     if larger:
-        model = DeepRelationModel()
         try:
+            model = DeepRelationModel()
             _ = model._full
             return model
         except ModelUnavailable as error:
             _log.warning("the larger model for conflicts of claims is not used, the small one is: %s", error)
-    return RelationModel(name="second", bars="second.json")
+    return RelationModel(WEIGHTS / "second.safetensors", WEIGHTS / "second.json")
