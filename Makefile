@@ -88,9 +88,8 @@ browser: $(VENV)/.test  ## the console's tests in Chromium, which is fetched whe
 		"from playwright.sync_api import sync_playwright as p; print(p().start().chromium.executable_path)")} \
 		$(BIN)/python -m pytest tests/console/test_browser.py tests/console/test_looks.py
 
-coverage: $(VENV)/.test  ## all tests with coverage measured, printed room by room
-	@$(BIN)/python $(PYTEST) --cov=lazaretto --cov-report=json:build/coverage.json --cov-report=
-	@$(BIN)/python tools/coverage_by_room.py build/coverage.json
+coverage: $(VENV)/.test  ## all tests with coverage measured, printed room by room; goes on where it was stopped
+	@$(BIN)/python tools/measure_coverage.py
 
 # The pins of the frameworks exclude each other, so each has an environment of its own, without our constraints.
 .venv-adapters-%/.test: pyproject.toml

@@ -210,7 +210,8 @@ def fresh_database(server: PostgresServer, template: str = "template1") -> Itera
 
     name = f"t{secrets.token_hex(6)}"
     with psycopg.connect(f"host={server.folder} user=postgres dbname=postgres", autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        # Copying the files takes half the time of copying through the log, where nothing waits for a disk.
+        admin.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
     yield name
     with psycopg.connect(f"host={server.folder} user=postgres dbname=postgres", autocommit=True) as admin:
         admin.execute(f"DROP DATABASE {name} WITH (FORCE)")

