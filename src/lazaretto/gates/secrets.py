@@ -1,9 +1,8 @@
 """The secrets gate: no key, token or password may be kept in a memory or passed on in a message.
 
-``detect-secrets`` knows the formats of issuers, and names that values of secrets are assigned to; prose that names one
-("the secret is ...") counts before a word that switches between letters and digits. Strings that merely look random
-(commit hashes, checksums) are left alone. The verdict carries the text without the secrets, and no evidence repeats
-one.
+``detect-secrets`` knows the formats of issuers, and names that values of secrets are assigned to; ``told_secrets``
+knows how prose names them. Strings that merely look random (commit hashes, checksums) are left alone. The verdict
+carries the text without the secrets, and no evidence repeats one.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -26,6 +25,7 @@ from pydantic import Field
 from lazaretto import processor_time
 from lazaretto.errors import MissingExtra
 from lazaretto.gates.protocol import GateContext
+from lazaretto.gates.told_secrets import is_placeholder, looks_secret, may_tell, told_secrets
 from lazaretto.models.built import built, source_of
 from lazaretto.policy import CLOSED, RulingWord, read_settings
 from lazaretto.policy.plugins import require
@@ -33,13 +33,13 @@ from lazaretto.processor_time import worked
 from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, Verdict
 
 LINE, OVERLAP = 1_000, 300
+"""Longer lines are read in pieces that overlap: no pattern can take long, and a secret is never cut."""
 MOST_SECONDS = 2.0
 """Of this thread's processor, spent on one text; what was not read is said, and waits for a person."""
 _SHARE = 0.15
 """Most of the item's time that it takes: the gates that read what a text says come after it."""
-_LOOKS_AT_CLOCK = 64
+_LOOKS_AT_CLOCK = 16
 """Pieces of text between two looks at the clock."""
-"""Longer lines are read in pieces that overlap: no pattern can take long, and a secret is never cut."""
 NOT_USED = frozenset(
     {"Base64 High Entropy String", "Hex High Entropy String", "Public IP (ipv4)", "Secret Keyword", "Private Key"}
 )
@@ -128,12 +128,11 @@ def find_secrets(text: str) -> list[Secret]:
 def search(text: str, until: float = math.inf) -> tuple[list[Secret], int]:
     """The same, and how many characters were read until a moment of ``processor_time.worked``."""
     found, read = [*_private_keys(text)], len(text)
-    for place, (offset, line) in enumerate(_pieces(text)):
+    for place, (offset, piece) in enumerate(_pieces(text)):
         if place % _LOOKS_AT_CLOCK == 0 and worked() > until:
             read = offset
             break
-        for one in (*_known_formats(line), *_assigned(line), *_told(line)):
-            found.append(Secret(one.start + offset, one.end + offset, one.kind))
+        found += _in_piece(offset, piece)
     kept: list[Secret] = []
     for one in sorted(found, key=lambda s: (s.start, -s.end)):
         if kept and one.start < kept[-1].end:
@@ -141,6 +140,18 @@ def search(text: str, until: float = math.inf) -> tuple[list[Secret], int]:
         else:
             kept.append(one)
     return kept, read
+
+
+def _in_piece(offset: int, piece: str) -> Iterator[Secret]:
+    """What stands in a piece, line by line, by the patterns that find something in it at all."""
+    formats = [(kind, pattern) for kind, pattern in (*_formats(), *_NEWER) if pattern.search(piece)]
+    others = [find for finds, find in _OTHERS if finds(piece)]
+    if not formats and not others:
+        return
+    for line in piece.splitlines(keepends=True):
+        for one in (*_known_formats(line, formats), *(one for find in others for one in find(line))):
+            yield Secret(one.start + offset, one.end + offset, one.kind)
+        offset += len(line)
 
 
 def without_secrets(text: str, found: list[Secret]) -> str:
@@ -162,11 +173,19 @@ def _evidence(one: Secret) -> Evidence:
 
 
 def _pieces(text: str) -> Iterator[tuple[int, str]]:
-    place = 0
+    """Short lines together, long ones in pieces that overlap: each pattern reads a few of these, not each line."""
+    start = place = 0
     for line in text.splitlines(keepends=True):
-        for start in range(0, max(1, len(line) - OVERLAP), LINE - OVERLAP):
-            yield place + start, line[start : start + LINE]
+        if place > start and place + len(line) - start > LINE:
+            yield start, text[start:place]
+            start = place
         place += len(line)
+        if len(line) > LINE:
+            for part in range(0, len(line) - OVERLAP, LINE - OVERLAP):
+                yield start + part, line[part : part + LINE]
+            start = place
+    if place > start:
+        yield start, text[start:place]
 
 
 _PRIVATE_KEY = re.compile(
@@ -193,9 +212,6 @@ _NEWER = (
 _REST = re.compile(r"(?:[\w=+/-]|\.(?=\w))*")
 """What follows a secret without a gap belongs to it: some patterns stop early."""
 _CREDENTIALS_IN_ADDRESS = re.compile(r"://([^\s:/@]+):([^\s/]+)@(?=[\w.\[-])")
-_PLACEHOLDERS = frozenset(
-    {"password", "passwd", "pass", "pwd", "secret", "token", "changeme", "example", "xxx", "xxxx", "yourpassword"}
-)
 
 
 @cache
@@ -232,16 +248,19 @@ def _formats() -> tuple[tuple[str, re.Pattern[str]], ...]:
     return tuple((kind, re.compile(pattern, flags)) for kind, pattern, flags in _library()["patterns"])
 
 
-def _known_formats(line: str) -> Iterator[Secret]:
-    for kind, pattern in (*_formats(), *_NEWER):
+def _known_formats(line: str, formats: list[tuple[str, re.Pattern[str]]]) -> Iterator[Secret]:
+    for kind, pattern in formats:
         for match in pattern.finditer(line):
             groups = [n for n in range(1, (pattern.groups or 0) + 1) if match[n] and len(match[n]) >= 16]
             start, end = match.span(groups[0]) if groups else match.span()
             end = _REST.match(line, end).end()  # type: ignore[union-attr]  # it matches nothing, too
             if any(c.isdigit() for c in line[start:end]):  # every issuer's have; long words in capitals have not
                 yield Secret(start, end, kind)
+
+
+def _in_addresses(line: str) -> Iterator[Secret]:
     for match in _CREDENTIALS_IN_ADDRESS.finditer(line):
-        if not _is_placeholder(match[2]):
+        if not is_placeholder(match[2]):
             yield Secret(match.start(1), match.end(2), "credentials in an address")
 
 
@@ -257,56 +276,18 @@ def _assignment() -> re.Pattern[str]:
 def _assigned(line: str) -> Iterator[Secret]:
     for match in _assignment().finditer(line):
         shortest = 6 if match[1].lower().startswith(("pass", "pwd", "contra")) else 12
-        if _looks_secret(match[2].rstrip(".)]}"), shortest):
+        if looks_secret(match[2].rstrip(".)]}"), shortest):
             yield Secret(match.start(2), match.start(2) + len(match[2].rstrip(".)]}")), "secret value")
 
 
-_TOLD = re.compile(
-    r"\b(?:(?P<pass>pass(?:word|phrase|code|wort)|kennwort|mot de passe|contraseña|senha)"
-    r"|secrets?|tokens?|credentials?"
-    r"|(?:api|access|secret|signing|encryption|private|master|deploy|service|auth)[ -]?keys?"
-    r"|api[ -]?secret|geheimnis|schlüssel|clé secrète|clave secreta)"
-    r"(?:\s(?:for|of|to|on|in|at|für|von|zu|pour|de|du|para)\s[^.;:!?\n]{1,60}?)?"
-    r"\s(?:(?:(?:was |is |has been )?(?:changed|set|reset|rotated) to|is|was|ist|lautet|est|es|é|reads)"
-    r"(?:\s(?:now|still|jetzt|ahora|maintenant))?)[:\s]\s{0,3}['\"`«“]?(?P<word>[^\s'\"`,;»”]{6,200})",
-    re.I,
-)
-"""Prose that names a secret, says that it is something, and one word."""
-_NUMBERED = re.compile(r"\d+-?[a-z]+|(?:sha|md|base|utf|aes|rsa|des|hs|rs|es|bcrypt|argon|ascii|oauth|rfc)-?\d.*", re.I)
-"""What is said about a password, and is none: ``12-character``, ``base64``, ``SHA256-hashed``."""
-_SWITCH = re.compile(r"[^\W\d_](?=\d)|\d(?=[^\W\d_])")
-_SWITCHES = 3
-"""So often a key that a machine made goes from letters to digits or back; names and numbers of cases do not."""
-
-
 def _told(line: str) -> Iterator[Secret]:
-    for match in _TOLD.finditer(line):
-        word = match["word"].rstrip(".)]}!?:…")
-        if match["pass"]:
-            plain = len(word) < 6 or _NUMBERED.fullmatch(word) is not None
-        else:
-            plain = len(word) < 12 or len(_SWITCH.findall(word)) < _SWITCHES
-        if not plain and _looks_secret(word, 6):
-            yield Secret(match.start("word"), match.start("word") + len(word), "secret value")
+    for start, end in told_secrets(line):
+        yield Secret(start, end, "secret value")
 
 
-_VARIABLE = re.compile(
-    r"[$%<{\[(].*|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|\w+\([^)]*\)?.*|[\w-]+(?:\.[\w-]+)*\.[a-z]{1,4}"
-    r"|[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)+"
+_OTHERS: tuple[tuple[Callable[[str], object], Callable[[str], Iterator[Secret]]], ...] = (
+    (_CREDENTIALS_IN_ADDRESS.search, _in_addresses),
+    (lambda piece: _assignment().search(piece), _assigned),
+    (may_tell, _told),
 )
-"""What stands where a secret would, and is none: variables, placeholders, calls, file names and attributes."""
-
-
-def _looks_secret(word: str, shortest: int) -> bool:
-    """Whether a word is no ordinary one: digits among letters, or very long and joined."""
-    if len(word) < shortest or _is_placeholder(word) or _VARIABLE.fullmatch(word) or "://" in word:
-        return False
-    if "/" in word and word == word.lower():  # a path
-        return False
-    mixed = any(c.isdigit() for c in word) and any(c.isalpha() for c in word)
-    return mixed or (len(word) >= 20 and not word.isalpha())
-
-
-def _is_placeholder(word: str) -> bool:
-    bare = word.strip("<>{}[]()*").lower()
-    return not bare or bare in _PLACEHOLDERS or len(set(bare)) <= 2
+"""Whether a piece may hold such secrets, and those of one line."""

@@ -1,0 +1,196 @@
+"""Secrets that prose names, in English, German, Spanish, French, Portuguese and Italian.
+
+A sentence that names a password counts with any word in it that nobody writes for another reason (letters, digits and
+one of ``!?%&$*#`` inside). Other words have to be what is said: "the password is ...", "use ... as the password". Keys
+and tokens have to switch between letters and digits as often as one that a machine made; the PIN of a card is
+digits, and a passphrase words that describe nothing. What only describes a secret ("12-characters-long") is left alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_PLACEHOLDERS = frozenset(
+    {"password", "passwd", "pass", "pwd", "secret", "token", "changeme", "example", "xxx", "xxxx", "yourpassword"}
+)
+_VARIABLE = re.compile(
+    r"[$%<{\[(].*|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|\w+\([^)]*\)?.*|[\w-]+(?:\.[\w-]+)*\.[a-z]{1,4}"
+    r"|[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)+"
+)
+"""What stands where a secret would, and is none: variables, placeholders, calls, file names and attributes."""
+
+
+def looks_secret(word: str, shortest: int) -> bool:
+    """Whether a word is no ordinary one: digits among letters, or very long and joined."""
+    if len(word) < shortest or is_placeholder(word) or _VARIABLE.fullmatch(word) or "://" in word:
+        return False
+    if "/" in word and word == word.lower():  # a path
+        return False
+    mixed = any(c.isdigit() for c in word) and any(c.isalpha() for c in word)
+    return mixed or (len(word) >= 20 and not word.isalpha())
+
+
+def is_placeholder(word: str) -> bool:
+    """Whether a word stands for a secret that is not there."""
+    bare = word.strip("<>{}[]()*").lower()
+    return not bare or bare in _PLACEHOLDERS or len(set(bare)) <= 2
+
+
+_PASS = (
+    r"\b(?:[^\W\d_]{0,12}pass(?:word|wort|phrase|code)|passwd|pwd|pw|mdp|[^\W\d_]{0,12}kennwort|mot de passe"
+    r"|contraseña|palavra[ -]passe|senha)(?![ -](?:manage|hash|polic|field|prompt|generat|vault|store"
+    r"|rule|reset|hint))"
+)
+"""Names of what people choose themselves."""
+_KEY = (
+    r"\b(?:secrets?|(?<!page )(?<!next )(?<!sync )(?<!continuation )(?<!cursor )tokens?|jeton|credentials?"
+    r"|(?:api|access|secret|signing|encryption|private|master|deploy|service|auth)[ -]?keys?|api[ -]?secret"
+    r"|geheimnis|(?:api-?|zugangs)?schlüssel|(?:clé|clave|chave|chiave) (?:api|secr[eè]ta?|segreta"
+    r"|d[e'i] ?acc\w{2,5}))\b"
+)
+"""Names of what machines make."""
+_WEAK = (
+    r"\b(?:clave|contra|pass|credentials|login|log(?:s|ged)?[ -]?in|signs? in|gets? in|unlocks?"
+    r"|zugangsdaten|anmelde\w{1,8}"
+    r"|einloggen|entsperr\w{1,3}|identifiants?|connecte[rz]?|accès|credenciales|credenciais|credenziali"
+    r"|entra|acced\w{1,3})\b"
+)
+"""Words around secrets that say little by themselves."""
+_OF = (
+    r"(?:\s(?:(?:for|of|to|on|in|at|für|von|vom|zu|zum|im|der|des|meine[sr]|unsere[sr]|pour|de|du|des|del"
+    r"|della|dello|do|da|dos|das"
+    r"|para|per)\s|d['’]|de l['’]|dell['’])[^.;:!?\n]{1,60}?)?"
+)
+_WORD = r"['\"`«“]?(?P<word>[^\s'\"`,;»”]{6,200})"
+_IS = (
+    r"(?:\s?:\s{1,3}|(?:\s(?:has )?changed)?,?\s(?:(?:now|jetzt|agora|ora|ahora)\s)?"
+    r"(?:(?:was |is |has been )?(?:changed|set|reset|rotated) to|is|was|it['’]s|it is|ist|lautet|heißt"
+    r"|est|c['’]est|es|é|è"
+    r"|reads)(?:\s(?:now|still|jetzt|nun|ab heute|ahora|maintenant|agora|ora|adesso))?[:\s]\s{0,3})"
+)
+_SAID = tuple(
+    re.compile(pattern, re.I)
+    for pattern in (
+        rf"(?:(?P<pass>{_PASS})|{_KEY}){_OF}{_IS}{_WORD}",
+        rf"\b(?:use|take|nimm|nehmt|verwende|usa|usad|utiliza|prends|utilise|utilisez|usate"
+        rf"|utilizza)\s{_WORD}['\"`»”]?"
+        rf"\s(?:as|als|como|comme|come)\s(?:[^\W\d_]{{1,12}}\s){{0,2}}(?P<pass>{_PASS})",
+        rf"\b(?:with|mit|avec|con|com)\s(?:[^\W\d_]{{1,8}}\s){{0,2}}(?P<pass>{_PASS})\s{_WORD}",
+    )
+)
+"""Prose that names a secret and says what it is."""
+_NUMBERED = re.compile(
+    r"\d+-?[^\W\d_]+|(?:sha|md|base|utf|aes|rsa|des|hs|rs|es|bcrypt|argon|ascii|oauth|rfc)-?\d.*"
+    r"|\d[^!?%&$*#]*-[^!?%&$*#]*|[A-Z]{2,}-\d+|.*\d\.\d.*", re.I | re.S
+)  # fmt: skip
+"""What is said about a secret, and is none: ``12-character``, ``base64``, ``SHA256-hashed``, a ticket, a version."""
+_DESCRIBING = re.compile(
+    r"(?:characters?|chars?|digits?|letters?|words?|long|longer|days?|hours?|minutes?|times?|least|most"
+    r"|min|max|only|valid"
+    r"|random|different|\w+ed|\w+able|\w+ible|based|sensitive|zeichen|stellig|tage|stunden|lang|gültig"
+    r"|wörter|caracteres"
+    r"|caractères|caratteri|días|dias|jours|giorni|cifras|cifre|chiffres|dígitos|mots|palabras|palavras|parole)", re.I
+)  # fmt: skip
+_SWITCH = re.compile(r"[^\W\d_](?=\d)|\d(?=[^\W\d_])")
+_SWITCHES = 3
+"""So often a key that a machine made goes from letters to digits or back; names and numbers of cases do not."""
+_MARKED = re.compile(r"(?<![^\s'\"`«“(:])[^\s'\"`,;»”]{1,60}?[!?%&$*#][^\s'\"`,;»”]{1,60}")
+_NAMED = re.compile(rf"{_PASS}|{_KEY}|{_WEAK}", re.I)
+_BEFORE, _AFTER = 90, 40
+"""Characters around a marked word in which its sentence has to name a secret."""
+_ORDINARY_MARKS = re.compile(
+    r"[\w./-]+#\d+|[A-Z]{1,3}\$[\d.,]+.*|[<>~≥≤+]?[\d.,]+%.*|[^?]*\?[^=]*=.*|.*://.*|.*&(?:#\d|amp|quot"
+    r"|lt|gt|nbsp|apos).*"
+    r"|[\w.]*\*+[\w.]*|[a-z_]+[%&][a-z0-9_]+|.*[\\(){}\[\]|<>=].*"
+)
+"""Numbers of issues, money, shares, addresses, entities, file patterns and code."""
+_ENDS = re.compile(r"[.!?:;]\s")
+_TRAILING = ".)]}!?:…"
+
+_PIN = re.compile(
+    r"\b(?:PIN|(?:[Mm]y|[Yy]our|[Hh]is|[Hh]er|[Oo]ur|[Cc]ard|SIM|phone) pin)(?:[ -][Cc]odes?)?\b"
+    rf"{_OF}(?:\s?:\s{{0,3}}|\s(?i:is|was|ist|lautet|est|es|é|è)(?:\s(?:now|jetzt|ahora|maintenant|agora"
+    rf"|ora|le|el|o|il))?"
+    r"[:\s]\s{0,3})(?P<word>\d{4,8})(?![\w%€$-]|[.,:/]\d|\s?(?:digits|stellig|times|€|EUR|USD))"
+)
+"""Codes of cards. Those of doors are no secrets among the crew that opens them: notes are full of them."""
+_PHRASE = re.compile(
+    r"\b(?:pass[ -]?phrase|(?:recovery|seed) phrase|phrase (?:secrète|de passe|de récupération)|frase[ -]senha"
+    r"|frase (?:de paso|secreta|segreta|de recuperación|de recuperação|di recupero))\b"
+    rf"{_OF}{_IS}(?P<word>['\"«“][^'\"»”\n]{{8,120}}|(?:[^\W\d_]{{2,12}} ){{3,23}}[^\W\d_]{{2,12}}(?=[.,;!\n]|$))", re.I
+)  # fmt: skip
+_OPENS = re.compile(
+    r"(?:a|an|the|as|in|on|at|by|for|from|not|no|never|always|also|still|now|only|too|very|quite|so|up"
+    r"|under|with|what|that|your"
+    r"|my|our|one|some|somewhere|kept|known|set|see|ask|to|part|der|die|das|den|ein|eine|im|in|auf|bei"
+    r"|von|nicht|nie|nur|noch|sehr"
+    r"|zu|siehe|für|mit|el|la|los|las|un|una|en|de|por|para|no|solo|muy|más|tan|siempre|parte|le|les|une"
+    r"|dans|sur|pas|ne|très"
+    r"|trop|toujours|celle|o|os|as|um|uma|em|na|não|sempre|muito|il|lo|gli|nel|nella|non|sempre|molto|troppo|quella"
+    r"|(?:scritt|not|mess|escrit|hech|fatt|dit)[oa]|écrite?|connue?|\w+(?:ed|iert|ado|ada|ido|ida|ato|ata"
+    r"|ito|ita|uta)|ge\w+(?:t|en)|\w{3,}(?:é|ée|ie|ue))\b",
+    re.I,
+)
+"""How a sentence goes on that says something about a passphrase."""
+_HINTS = (
+    "pass", "pw", "mdp", "kennwort", "contra", "senha", "secr", "segr", "token", "jeton", "credential", "key", "clé",
+    "geheimnis", "schlüssel", "clave", "chave", "chiave", "log", "sign", "gets in", "get in", "unlock", "zugang",
+    "anmeld", "einlog", "entsperr", "identif", "connect", "accès", "credenc", "credenz", "entra", "acced", "pin",
+    "phrase", "frase",
+)  # fmt: skip
+"""One of these stands in every text with a secret that prose names."""
+
+
+def may_tell(text: str) -> bool:
+    """Whether a text may name a secret at all."""
+    lowered = text.lower()
+    return any(hint in lowered for hint in _HINTS)
+
+
+def told_secrets(piece: str) -> Iterator[tuple[int, int]]:
+    """Where secrets stand that a line names; two may overlap."""
+    if not may_tell(piece):
+        return
+    for pattern in _SAID:
+        for match in pattern.finditer(piece):
+            word = match["word"].rstrip(_TRAILING)
+            if _is_said(word, people=bool(match["pass"])):
+                yield match.start("word"), match.start("word") + len(word)
+    for match in _MARKED.finditer(piece):
+        word = match[0].rstrip(_TRAILING)
+        if _is_marked(word) and _named_around(piece, match.start(), match.start() + len(word)):
+            yield match.start(), match.start() + len(word)
+    for match in _PIN.finditer(piece):
+        yield match.span("word")
+    for match in _PHRASE.finditer(piece):
+        words = match["word"].strip("'\"«“ ")
+        if not _OPENS.match(words) and not any(_DESCRIBING.fullmatch(one) for one in words.split()):
+            yield match.span("word")
+
+
+def _is_said(word: str, *, people: bool) -> bool:
+    """Whether a word that is said to be a secret may be one: chosen by people, or made by a machine."""
+    if not people and (len(word) < 12 or len(_SWITCH.findall(word)) < _SWITCHES):
+        return False
+    parts = re.split(r"[-_/]", word)
+    described = len(parts) > 1 and any(_DESCRIBING.fullmatch(part) for part in parts)
+    return looks_secret(word, 6) and not described and not _NUMBERED.fullmatch(word)
+
+
+def _is_marked(word: str) -> bool:
+    """Whether a word is a mixture that is written for no other reason."""
+    if len(word) < 8 or is_placeholder(word) or _VARIABLE.fullmatch(word) or _ORDINARY_MARKS.fullmatch(word):
+        return False
+    marks = [place for place, one in enumerate(word) if one in "!?%&$*#" and 0 < place < len(word) - 1]
+    return bool(marks) and any(c.isdigit() for c in word) and sum(c.isalpha() for c in word) >= 3
+
+
+def _named_around(piece: str, start: int, end: int) -> bool:
+    """Whether the sentence of a word names a secret."""
+    before = piece[max(0, start - _BEFORE) : start]
+    ends = [match.end() for match in _ENDS.finditer(before) if not match[0].startswith(":")]
+    after = piece[end : end + _AFTER]
+    stop = _ENDS.search(after)
+    own = before[ends[-1] if ends else 0 :] + " " + after[: stop.start() if stop else len(after)]
+    return _NAMED.search(own) is not None

@@ -1,0 +1,112 @@
+"""Secrets that prose names are found in six languages; what only describes one is left alone."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+pytest.importorskip("detect_secrets")
+
+from lazaretto.gates.secrets import find_secrets, without_secrets
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("Use Otter-Plank-31 as the password for the demo.", "Otter-Plank-31"),
+        ("The pw is Heron7Gate.", "Heron7Gate"),
+        ("My PIN is 2950, in case I forget.", "2950"),
+        ("A senha do cofre é Tucano44Mar.", "Tucano44Mar"),
+        ("The passphrase is purple kettle sings tonight.", "purple kettle sings tonight"),
+        ("La contraseña para el portal es Olmo_Gris_61", "Olmo_Gris_61"),
+        ("Le mot de passe de la base est Tanche42Roc.", "Tanche42Roc"),
+        ("La password per il server è Ciuffo88Neve", "Ciuffo88Neve"),
+        ("You can log in with Br!ar77Lake if mine fails.", "Br!ar77Lake"),
+        ("Das Admin-Passwort habe ich auf Dachs!Moor!8 geändert.", "Dachs!Moor!8"),
+        ("credentials: deploy / Spruce&Tin40", "Spruce&Tin40"),
+        ("Mit dem Passwort Ahorn-Klee-52 geht es.", "Ahorn-Klee-52"),
+        ("Our signing key has changed, it's now k3J9x0Lm2Qp8Zt5W.", "k3J9x0Lm2Qp8Zt5W"),
+        ('Die Passphrase lautet "sieben rote Boote".', "sieben rote Boote"),
+        ("I set Ben's password to Clover?Rust?3.", "Clover?Rust?3"),
+        ("Die PIN der Firmenkarte lautet 7719", "7719"),
+        ("Seed phrase: acid bone cactus dune echo fabric glove hawk iron jungle kite lemon", "cactus dune echo"),
+        ("Prends Merle-Quai-14 comme mot de passe provisoire", "Merle-Quai-14"),
+        ("Usa Pinho-Alto-92 como senha", "Pinho-Alto-92"),
+        ("A chave API é p0Lk91Mz77QwXe24", "p0Lk91Mz77QwXe24"),
+    ],
+)
+def test_a_secret_that_prose_names_is_taken_out(text: str, secret: str) -> None:
+    cleaned = without_secrets(text, find_secrets(text))
+    assert secret not in cleaned and " removed]" in cleaned
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The password is at-least-12-characters-long.",
+        "Our password is 1Password-managed.",
+        "The token of page 3: the page token is 8f3a9c1e7b2d4f60.",
+        "The secret in the image is sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08.",
+        "PIN 4 is ground, PIN 12 is 3V3.",
+        "The PIN is 4-digit.",
+        "The PIN is 4 to 8 digits long.",
+        "Your PIN was sent on 2026-11-03.",
+        "The passphrase is kept in the safe of the notary.",
+        "The passphrase is four random words joined by spaces.",
+        "Use Bitwarden as the password manager.",
+        "Use v2.1.0 as the password hash library.",
+        "The door code is changed every Monday.",
+        "Gate code: ask the caretaker.",
+        "Das Passwort ist 8-stellig.",
+        "Das Passwort ist nicht bekannt; siehe PW-2026-Liste",
+        "La clave es llegar antes de las 9:30 y hablar con la gente.",
+        "Login with SSO; issue acme/web#4471 tracks it.",
+        "Login costs US$200,00 per seat.",
+        "Log in, then open https://example.org/a?b=C3d4e5!",
+        "Password strength must be >80%-ish on the meter",
+        "password rules: [A-Za-z0-9!?%&] only",
+        "Unlock 20%-off today with our app!",
+        "The API key is stored in AWS_SECRET_V2.",
+        "Die Passphrase ist auf jedem Rechner anders.",
+        "La frase segreta è scritta sul foglio rosso.",
+        "The code for the door handle is in src/door.py.",
+        "Passwort-Richtlinie: 12-Zeichen-Minimum.",
+        "The key is C#-minor, then D&B-style at 174bpm.",
+        "the token is a JWT signed with RS256",
+        "Alarm code 4012 means low oil.",
+        "The password is Base64-encoded-v2",
+        "El token es de tipo Bearer-v2",
+        "Le jeton est de type OAuth2-PKCE",
+        "La senha é pessoal e intransferível",
+        "The lock code: see manual p. 12",
+        "The passphrase is too short for our rules.",
+        "Password changed to comply with ISO-27001.",
+        "password reset link expires in 24-hours",
+        "The PIN is required for amounts above 5000 euros",
+        "The card's PIN is 3-times-wrong locked",
+        "The gate code is 4711.",
+        "x = tokens**2 * keys%chunk2",
+    ],
+)
+def test_what_is_said_about_a_secret_is_left_alone(text: str) -> None:
+    assert find_secrets(text) == []
+
+
+def test_many_short_lines_take_no_longer_than_one_long_line() -> None:
+    """100,000 line breaks took fifteen times as long: each pattern read each line."""
+
+    def taken(text: str) -> float:
+        began = time.process_time()
+        find_secrets(text)
+        return time.process_time() - began
+
+    taken("once, to read the patterns")
+    assert min(taken("\n" * 50_000) for _ in range(3)) < 5 * min(taken("x " * 25_000) for _ in range(3))
+
+
+def test_lines_that_are_read_together_are_still_lines() -> None:
+    assert find_secrets("my password:\nabc12345 is the ticket\n\ntoken =\n\n9f8a7b6c5d4e3f2a\n") == []
+    text = "a\r\nb\r\nAKCp8abcdefghij12345\r\npassword: hunter22\r\n\r\nend"
+    found = find_secrets(text)
+    assert [text[one.start : one.end].strip() for one in found] == ["AKCp8abcdefghij12345", "hunter22"]
