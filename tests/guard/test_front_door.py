@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import subprocess
 import sys
@@ -55,6 +56,11 @@ def test_old_names_warn_and_are_the_new_ones(tmp_path: Path) -> None:
     decision = Decision("it_1", Ruling.ALLOW, 0.0, (0.0, 1.0), "structure:fine")
     with pytest.warns(DeprecationWarning, match="active_verdicts"):
         assert decision.standing == decision.active_verdicts == ()
+    old_place = importlib.import_module("lazaretto.plugins")
+    with pytest.warns(DeprecationWarning, match=r"lazaretto\.policy\.plugins"):
+        assert old_place.PluginTable is policy.plugins.PluginTable
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = old_place.nonsense
 
 
 def test_unknown_names_are_attribute_errors() -> None:

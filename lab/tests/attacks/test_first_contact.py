@@ -93,7 +93,7 @@ def test_searches_moved_together_make_the_steps_they_make_alone(pocket: Any, tmp
         assert (mine.pixels - other.pixels).abs().mean() < 0.01
         assert mine.best[0][2:] == other.best[0][2:] and mine.best[0][0] == pytest.approx(other.best[0][0], abs=1e-4)
     with pytest.raises(InputError, match="one kind"):
-        Together([one(pocket, "quoted"), one(pocket, "shy", steps=3)])
+        Together([again.searches[0], one(pocket, "shy", steps=3)])
 
 
 def test_a_shy_picture_is_held_back_on_the_probe_alone(pocket: Any) -> None:
