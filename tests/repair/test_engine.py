@@ -177,7 +177,7 @@ async def test_an_overtaken_receipt_is_not_undone(guard: Guard) -> None:
         await guard.repairs.undo(receipt.id)
     await guard.repairs.undo(released.id)
     await guard.label(ids["root"], "harmful", by="carol")
-    with pytest.raises(RepairRefused, match="changed since"):
+    with pytest.raises(RepairRefused, match="was labelled since"):
         await guard.repairs.undo(receipt.id)
 
 

@@ -29,6 +29,7 @@ from lazaretto.identity import Identity, is_own
 from lazaretto.incidents.incidents import Incidents
 from lazaretto.ingest.raw_input import RawInput, read_observation
 from lazaretto.ingest.read_history import RecentReads
+from lazaretto.learn.alignment import Alignment
 from lazaretto.learn.copies import Copies
 from lazaretto.learn.labels import Labels
 from lazaretto.learn.lessons import Lessons
@@ -59,12 +60,19 @@ class Core:
         self.gates = GateSet(policy, ledger, self.graph, gates, file)
         tell = self.gates.notify_learners
         self.recorder = Recorder(ledger, policy, tell, self.gates.claims_of)
-        self.lessons = Lessons(ledger, tell)
         self.taints = TaintRulings(ledger, self.graph, policy, tell)
-        self.copies = Copies(ledger, self.graph, policy.trust)
-        self.labels = Labels(ledger, self.taints, self.lessons, tell, self.copies, observes=policy.mode == "observe")
-        self.withdrawals = Withdrawals(ledger, self.taints, self.lessons)
-        self.view = RepairView(ledger, self.graph, judge=self.gates.held_today, correction=self.gates.correction)
+        self.alignment = Alignment(ledger, self.graph, self.taints)
+        self.lessons = Lessons(ledger, tell, self.alignment.align)
+        self.copies = Copies(ledger, self.graph, policy.trust, self.alignment)
+        observes = policy.mode == "observe"
+        self.labels = Labels(
+            ledger, self.taints, self.lessons, tell, self.copies, self.alignment, observes=observes
+        )  # fmt: skip
+        self.withdrawals = Withdrawals(ledger, self.taints, self.lessons, self.alignment)
+        self.view = RepairView(
+            ledger, self.graph, judge=self.gates.held_today, correction=self.gates.correction,
+            copies=lambda item: self.copies.settled_with(item, "benign"),
+        )  # fmt: skip
         self.rechecking = Rechecker(
             self.view, policy, (self.gates.slots, self.gates.contexts), tell, self.taints.hold_what_came_from
         )

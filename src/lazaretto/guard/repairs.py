@@ -152,6 +152,7 @@ class Repairs:
                 one for one in self._core.taints.releases_with([*shown, *back.shown]) if one.subject not in touched
             ]
             cleared = [*engine.cleared_by(plan), *back.shown, *(draft.subject for draft in released)]
+            cleared += self._core.alignment.condemned_with(shown)
             self._ask_before_clearing(caller, cleared, by)
             followed = [*back.drafts, *released, *also]
             receipt = engine.apply(plan, self._core.ledger, self._core.policy.repair, followed, back.states)

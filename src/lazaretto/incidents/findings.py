@@ -240,9 +240,9 @@ class FindingLog:
         self.undone.add(event.subject)
         for item, fields in body.get("restored", {}).items():
             before, word = self._waited.get(item), fields.get("ruling")
-            if before is not None and word == before.ruling and not fields.get("hidden"):
-                self.waiting[item] = before
             mild = word is None or Ruling.from_label(word) <= Ruling.WARN
+            if before is not None and not mild and not fields.get("hidden"):
+                self.waiting[item] = before
             if item in self.findings and not fields.get("hidden") and mild:
                 self._clear(item)
                 self.findings[item].withdrawn = True

@@ -8,6 +8,7 @@ from lazaretto.errors import InputError, NotYours, StaleState, StoreUnavailable
 from lazaretto.gates.memory.claims.conflicts import settling
 from lazaretto.gates.recheck_queue import TENDED
 from lazaretto.identity import Identity, is_own, require_not_own
+from lazaretto.learn.alignment import Alignment, condemned
 from lazaretto.learn.copies import Copies
 from lazaretto.learn.lessons import LABELS, Lessons
 from lazaretto.ledger import ItemState, Ledger
@@ -15,7 +16,7 @@ from lazaretto.names import check_name
 from lazaretto.provenance.taint_rulings import TaintRulings, log_acts
 from lazaretto.repair import engine
 from lazaretto.repair.taking_back import STAYS, taking_back
-from lazaretto.types import BY_PERSON, COPY_OF, Decision, Draft, Event, EventKind, Observation, Ruling, plain
+from lazaretto.types import COPY_OF, Draft, Event, EventKind, Observation, Ruling, plain
 
 _TRIES = 10
 """How often descendants of an item may change while it is called benign."""
@@ -31,11 +32,12 @@ class Labels:
         lessons: Lessons,
         tell: Callable[[Observation, Ruling], None],
         copies: Copies,
+        alignment: Alignment,
         *,
         observes: bool = False,
     ) -> None:
         """``tell`` tells the gates that learn what became of an item; one that only ``observes`` repairs nothing."""
-        self._copies = copies
+        self._copies, self._alignment = copies, alignment
         self._ledger, self._taints, self._lessons, self._tell = ledger, taints, lessons, tell
         self._observes = observes
 
@@ -48,6 +50,7 @@ class Labels:
         if label not in LABELS:
             raise InputError("label", f"is {label!r}", f"Use {' or '.join(LABELS)}")
         seen = self._ledger.state(check_name(item, "item", printable=True))
+        require_not_own(caller, by, self._items(self._alignment.condemned_with([item])))
         if LABELS[label] is Ruling.BLOCK:
             return self._harmful(item, by)
         try:
@@ -56,27 +59,31 @@ class Labels:
             return self._fine(item, by, caller, with_copies=False)
 
     def _harmful(self, item: str, by: str) -> Event:
-        copies = self._copies_of(item, "harmful")
-        items = [item, *copies]
-        ruled = [
-            Draft(EventKind.RULED, one, body=plain(Decision(one, Ruling.BLOCK, 1.0, (1.0, 1.0), f"{BY_PERSON}harmful")))
-            for one in items
-        ]
-        said, tainted = _said(item, "harmful", by, copies), self._taints.holding(items)
-        drafts = [draft for pair in zip(said, ruled, strict=True) for draft in pair] + tainted
-        if not self._observes:  # what was in use: looking again repairs the rest
-            used = [one for one in items if self._ledger.state(one).visible]
-            drafts += [Draft(EventKind.NOTED, TENDED, body={"origins": [one]}) for one in used]
-        event = self._ledger.append(drafts)[0]
-        self._lessons.catch_up()
-        log_acts(ruled)
-        self._taints.tell(tainted)
-        self._taints.hold_what_came_from(items, tainted)
-        return event
+        for _ in range(_TRIES):
+            seq = self._ledger.head().seq
+            copies = self._copies_of(item, "harmful")
+            states = {item: self._ledger.state(item), **copies}
+            ruled = [Draft(EventKind.RULED, one, body=plain(condemned(one))) for one in states]
+            said, tainted = _said(item, "harmful", by, copies), self._taints.holding(list(states))
+            drafts = [draft for pair in zip(said, ruled, strict=True) for draft in pair] + tainted
+            if not self._observes:  # what was in use: looking again repairs the rest
+                used = [one for one, state in states.items() if state.visible]
+                drafts += [Draft(EventKind.NOTED, TENDED, body={"origins": [one]}) for one in used]
+            try:
+                event = self._ledger.append(drafts, states=states, no_label_after=seq)[0]
+            except StaleState:
+                continue  # somebody else gave a word in between
+            self._lessons.catch_up()
+            log_acts(ruled)
+            self._taints.tell(tainted)
+            self._taints.hold_what_came_from(list(states), tainted)
+            return event
+        raise StoreUnavailable(f"what says the same as {item} keeps changing; nothing was recorded, try again")
 
     def _fine(self, item: str, by: str, caller: Identity | None, *, with_copies: bool) -> Event:
         """Release an item, and with it what followed from the suspicion: holds, and repairs that started from it."""
         for _ in range(_TRIES):
+            seq = self._ledger.head().seq
             state, back = self._ledger.state(item), taking_back([item], self._ledger)
             copies = self._copies_of(item, "benign", without=back.states) if with_copies else {}
             own = {one.id for one in self._items(list(copies)) if is_own(caller, by, one)} if copies else set()
@@ -97,7 +104,8 @@ class Labels:
                 if copies[one.subject].held:
                     drafts.append(Draft(EventKind.RELEASED, one.subject, body={"by": by, COPY_OF: item}))
             try:
-                event = self._ledger.append(drafts, states={**back.states, **copies, item: state})[0]
+                states = {**back.states, **copies, item: state}
+                event = self._ledger.append(drafts, states=states, no_label_after=seq)[0]
             except StaleState:
                 continue  # an item changed in between: work out again what is taken back
             self._lessons.catch_up()
@@ -117,6 +125,7 @@ class Labels:
         require_not_own(caller, by, (ours, theirs))
         self._ledger.append(settling(self._ledger, ours, theirs, by))
         self._lessons.catch_up()
+        self._alignment.align([keep, over])
 
     def _copies_of(self, item: str, label: str, without: Collection[str] = ()) -> dict[str, ItemState]:
         """The copies that are given the same word: none that a repair started from, to be taken back first."""

@@ -7,7 +7,7 @@ store next finishes what a dead process left; learning a lesson twice does no ha
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from lazaretto.gates.protocol import REPAIR, UNDONE, WITHDRAWN
@@ -39,8 +39,11 @@ _RENEW_AFTER = 1_000
 class Lessons:
     """Follows one ledger and tells the learners. Safe to share between threads and processes."""
 
-    def __init__(self, ledger: Ledger, tell: Tell) -> None:
-        self._ledger, self._tell = ledger, tell
+    def __init__(
+        self, ledger: Ledger, tell: Tell, align: Callable[[Collection[str]], object] = lambda _items: None
+    ) -> None:
+        """``align`` brings what says the same as some items in step with what was said of them."""
+        self._ledger, self._tell, self._align = ledger, tell, align
         self._lock = threading.Lock()
         self.current = False
         """Whether what other processes left untold was told; later ones tell what they decide themselves."""
@@ -51,10 +54,12 @@ class Lessons:
             kept = self._ledger.find_fingerprints(_READ[0], [_READ[1]])
             start = int(kept[0].label) if kept else 0
             end = self._ledger.head().seq
-            told = start
+            told, spoken = start, dict[str, None]()
             for event in self._ledger.events(after=start, kinds=(*_KINDS, EventKind.WITHDRAWN)):
                 self._teach(event)
+                spoken.update(dict.fromkeys(_spoken_of(event)))
                 told = event.seq
+            self._align(spoken)
             if told > start or end > start + _RENEW_AFTER:
                 self._ledger.add_fingerprints([_READ], _BOOK, str(max(told, end)))
             self.current = True
@@ -100,6 +105,16 @@ class Lessons:
             self._tell(observation, max(v.ruling for v in verdicts), verdicts)
         elif body and Ruling.from_label(body["ruling"]) is Ruling.BLOCK:  # a person's word has no verdicts
             self._tell(observation, Ruling.BLOCK, ())
+
+
+def _spoken_of(event: Event) -> list[str]:
+    """The items about which a word was given, taken back or undone by an event."""
+    body = event.body or {}
+    if event.kind is EventKind.UNDONE:
+        return [str(item) for item in body.get("restored") or ()]
+    if event.kind is EventKind.REPAIRED:
+        return [str(step["item"]) for step in (body.get("plan") or {}).get("steps") or () if step["action"] == "show"]
+    return [] if COPY_OF in body else [event.subject]
 
 
 def _condemns(event: Event) -> bool:

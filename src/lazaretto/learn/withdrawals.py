@@ -10,10 +10,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lazaretto.errors import InputError, NotYours, RepairRefused, StaleState, StoreUnavailable, UnknownItem
+from lazaretto.errors import InputError, RepairRefused, StaleState, StoreUnavailable, UnknownItem
 from lazaretto.gates.recheck_queue import TENDED
 from lazaretto.gates.thresholds import SUBJECT as THRESHOLDS
 from lazaretto.identity import Identity, require_not_own
+from lazaretto.learn.alignment import Aligned, Alignment
 from lazaretto.learn.lessons import Lessons
 from lazaretto.ledger import ItemState, Ledger, changes_of, fingerprints, with_change
 from lazaretto.ledger.history import states_before
@@ -76,8 +77,8 @@ class _Plan:
 class Withdrawals:
     """Takes back decisions of one ledger. Every call blocks."""
 
-    def __init__(self, ledger: Ledger, taints: TaintRulings, lessons: Lessons) -> None:
-        self._ledger, self._taints, self._lessons = ledger, taints, lessons
+    def __init__(self, ledger: Ledger, taints: TaintRulings, lessons: Lessons, alignment: Alignment) -> None:
+        self._ledger, self._taints, self._lessons, self._alignment = ledger, taints, lessons, alignment
 
     def decisions(self, limit: int = LISTED) -> tuple[LabelDecision, ...]:
         """What people decided, the newest first; what was erased is left out."""
@@ -88,26 +89,35 @@ class Withdrawals:
     def withdraw(self, decision: int, by: str, caller: Identity | None = None) -> Withdrawal:
         """Put everything back as it was before a decision; then what was said of copies together with it.
 
-        Each word is taken back in one transaction; what follows from it comes after. A copy whose word cannot be taken
-        back is left and named.
+        The word is taken back in one transaction; copies and what follows come after (``Alignment``). What cannot be
+        put back is left and named.
         """
-        copies = self._beside(self._said(decision))
-        done = self._withdraw(decision, by, caller)
-        for copy in copies:
-            try:
-                done = _together(done, self._withdraw(copy.seq, by, caller))
-            except (NotYours, RepairRefused) as error:
-                done = replace(done, left={**done.left, copy.subject: str(error)})
-        return done
+        said = self._said(decision)
+        copies = self._alignment.given(said.subject, decision)
+        if "harmful" in copies.values():  # whoever takes that back clears
+            require_not_own(caller, by, self._ledger.items(ids=list(copies), hidden=True, limit=None))
+        if said.body is None or self._ledger.state(said.subject).erased:
+            return self._withdraw_of_erased(said, copies, by)
+        return self._withdraw(decision, by, caller)
 
-    def _beside(self, said: Event) -> list[Event]:
-        """What was said of copies together with a label, and counts still."""
-        gone = withdrawn(self._ledger, said.seq)
-        found = []
-        for copy in (said.body or {}).get("copies", ()):
-            told = self._ledger.events(after=said.seq, subject=str(copy), kinds=(EventKind.LABELLED,), limit=1)
-            found += [one for one in told if one.seq not in gone and (one.body or {}).get(COPY_OF) == said.subject]
-        return found
+    def _withdraw_of_erased(self, said: Event, copies: Mapping[str, str], by: str) -> Withdrawal:
+        """Take back a word whose item was erased: its copies are told anew."""
+        item, seq = said.subject, self._ledger.head().seq
+        if not copies:
+            raise RepairRefused(f"{item} was erased, and what was said of it: there is nothing to go back to")
+        beside = self._ledger.events(after=said.seq, subject=item, kinds=(EventKind.RULED, EventKind.RELEASED), limit=1)
+        own = [said.seq, *(event.seq for event in beside if event.seq == said.seq + 1)]
+        state, label = self._ledger.state(item), next(iter(copies.values()))
+        self._refuse_later(item, own, as_left=True)
+        was = {"hidden": state.hidden, "ruling": None}
+        body = {"events": own, "was": was, "by": by, "decision": said.seq, "label": label}
+        try:
+            self._ledger.append([Draft(EventKind.WITHDRAWN, item, body=body)], states={item: state}, no_label_after=seq)
+        except StaleState:
+            raise StoreUnavailable(f"{item} changed meanwhile; nothing was recorded, try again") from None
+        done = _together(Withdrawal(said.seq, item, label, ()), self._alignment.align([item]))
+        self._lessons.catch_up()
+        return done
 
     def _withdraw(self, decision: int, by: str, caller: Identity | None) -> Withdrawal:
         self._lessons.catch_up()  # what was learnt can only be taken back once it was learnt
@@ -134,15 +144,13 @@ class Withdrawals:
         if event is None:
             raise UnknownItem(str(decision), self._ledger.namespace, "decision")
         item = event.subject
-        if event.body is None or self._ledger.state(item).erased:
-            raise RepairRefused(f"{item} was erased, and what was said of it: there is nothing to go back to")
         if decision in taken_back(self._ledger.events(subject=item, kinds=(EventKind.WITHDRAWN,))):
             raise RepairRefused(f"decision {decision} on {item} was taken back already")
         return event
 
     def _plan(self, said: Event, by: str) -> _Plan:
         item, body = said.subject, said.body or {}
-        before = states_before(self._ledger, [item], said.seq)[item]
+        before = states_before(self._ledger, {item: said.seq})[item]
         own = [said, *self._own(said)]
         now, expected = self._ledger.state(item), before
         for event in own:
@@ -214,7 +222,7 @@ class Withdrawals:
         if not before.visible:
             plan.left.update(dict.fromkeys(held, "it was made from it, which is held still"))
             return
-        was = states_before(self._ledger, held, said.seq) if held else {}
+        was = states_before(self._ledger, dict.fromkeys(held, said.seq)) if held else {}
         for draft in self._taints.releases_with([said.subject]):
             item = draft.subject
             plan.states[item] = self._ledger.state(item)
@@ -257,7 +265,7 @@ class Withdrawals:
                 released[event.subject] = event.seq
             else:
                 break
-        was = states_before(self._ledger, released, said.seq) if released else {}
+        was = states_before(self._ledger, dict.fromkeys(released, said.seq)) if released else {}
         for item, seq in released.items():
             if self._last(item) != seq or not self._ledger.state(item).visible:
                 plan.left[item] = "it was decided on or changed since"
@@ -337,6 +345,7 @@ class Withdrawals:
 
     def _followed(self, said: Event, plan: _Plan) -> Withdrawal:
         """What follows once everything is as it was: what is held or released because of it by now."""
+        aligned = self._alignment.align([said.subject])
         self._lessons.catch_up()
         log_acts(plan.drafts)
         item, label = said.subject, str((said.body or {}).get("label"))
@@ -347,9 +356,10 @@ class Withdrawals:
         elif self._ledger.state(item).held:
             held = self._taints.hold_what_came_from([item])
         left = {one: why for one, why in plan.left.items() if one not in held and one not in plan.released}
-        return Withdrawal(
+        done = Withdrawal(
             said.seq, item, label, tuple(plan.restored), tuple(plan.released), held, left, tuple(self._notes(said.seq))
         )
+        return _together(done, aligned)
 
     def _notes(self, seq: int) -> list[str]:
         moved = list(self._ledger.events(after=seq, subject=THRESHOLDS, kinds=(EventKind.NOTED,)))
@@ -368,16 +378,16 @@ def _decision(event: Event, gone: Collection[int]) -> LabelDecision:
     return LabelDecision(event.seq, event.time, event.subject, label, by, event.seq in gone, str(body.get(COPY_OF, "")))
 
 
-def _together(one: Withdrawal, other: Withdrawal) -> Withdrawal:
-    """What taking back two words did."""
-    left = {item: why for item, why in {**one.left, **other.left}.items() if item not in other.restored}
+def _together(done: Withdrawal, aligned: Aligned) -> Withdrawal:
+    """What taking back a word did, with what became of its copies."""
+    held, released = (*done.held, *aligned.held), (*done.released, *aligned.released)
+    left = {item: why for item, why in {**done.left, **aligned.left}.items() if item not in (*held, *released)}
     return replace(
-        one,
-        restored=tuple(dict.fromkeys((*one.restored, *other.restored))),
-        released=tuple(dict.fromkeys((*one.released, *other.released))),
-        held=tuple(dict.fromkeys((*one.held, *other.held))),
-        left=left,
-        notes=tuple(dict.fromkeys((*one.notes, *other.notes))),
+        done,
+        restored=tuple(dict.fromkeys((*done.restored, *aligned.changed))),
+        released=tuple(dict.fromkeys(released)),
+        held=tuple(dict.fromkeys(held)),
+        left={item: why for item, why in left.items() if item not in aligned.changed},
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from lazaretto.ledger.item_state import CHANGING, ItemState, changes_of, with_change
 from lazaretto.ledger.ledger import Ledger
@@ -23,17 +23,17 @@ def changes_so_far(ledger: Ledger, kinds: Collection[EventKind], until: int) -> 
     return sorted((event for event in (*others, *ruled) if event.seq <= until), key=lambda event: event.seq)
 
 
-def states_before(ledger: Ledger, items: Collection[str], seq: int) -> dict[str, ItemState]:
-    """How items stood before an event; those that were not there yet are left out."""
-    about = ledger.events_about(items, (EventKind.SEEN, *CHANGING))
+def states_before(ledger: Ledger, events: Mapping[str, int]) -> dict[str, ItemState]:
+    """How items stood, each before an event; those that were not there yet are left out."""
+    about = ledger.events_about(events, (EventKind.SEEN, *CHANGING))
     elsewhere = ledger.events(kinds=(EventKind.REPAIRED, EventKind.UNDONE, EventKind.SUPERSEDED))
-    told = {event.seq: event for event in (*about, *elsewhere) if event.seq < seq}
+    told = {event.seq: event for event in (*about, *elsewhere)}
     found: dict[str, ItemState] = {}
     for event in (told[place] for place in sorted(told)):
-        if event.kind is EventKind.SEEN:
+        if event.kind is EventKind.SEEN and event.seq < events[event.subject]:
             found[event.subject] = ItemState()
         for item, field, value in changes_of(event.kind, event.subject, event.body):
-            if item in found:
+            if item in found and event.seq < events[item]:
                 found[item] = with_change(found[item], field, value)
     return found
 

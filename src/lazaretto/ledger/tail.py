@@ -47,8 +47,11 @@ class Tail:
         return self._seq or 0
 
     def skip_to(self, seq: int) -> None:
-        """Everything up to this event was read in another way."""
+        """Everything up to this event was read in another way, without what was taken back by then."""
         self._seq = seq
+        if self._anew is not None:
+            told = self._ledger.events(kinds=(EventKind.WITHDRAWN,))
+            self._gone = taken_back(event for event in told if event.seq <= seq)
 
     def new(self) -> Iterator[Event]:
         """What was recorded since the last time, by anybody. An event counts as read once the next is asked for."""

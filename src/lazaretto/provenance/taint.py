@@ -355,9 +355,19 @@ def held_for_taint(item: str, ledger: Ledger) -> bool:
     """Whether a taint is the only reason why an item is held."""
     if not ledger.state(item).held or ledger.state(item).hidden:
         return False
-    body: Mapping[str, Any] = {}
-    for event in standing_events(ledger, (EventKind.RULED,), subject=item):
+    alone = found = False
+    for event in standing_events(ledger, _WORDS, subject=item):
         body = event.body or {}
+        if event.kind is EventKind.RELEASED:
+            found = False
+        elif event.kind is EventKind.RULED:
+            alone = _for_descent_alone(body)
+            if not alone or body.get("runs"):  # it was judged, and not only found to be made from something held
+                found = not alone and Ruling.from_label(str(body.get("ruling", "allow"))) > Ruling.WARN
+    return alone and not found
+
+
+def _for_descent_alone(body: Mapping[str, Any]) -> bool:
     others = [v for v in body.get("verdicts", ()) if not f"{v['gate']}:{v['rule']}".startswith(FOR_DESCENT)]
     return str(body.get("rule", "")).startswith(FOR_DESCENT) and not any(
         Ruling.from_label(v["ruling"]) > Ruling.WARN for v in others
@@ -374,6 +384,14 @@ def tainted_still(item: str, fine: set[str], ledger: Ledger, graph: ProvenanceGr
     sources = {source: derived for source, derived in graph.came_from(item).items() if source not in fine}
     held = [source for source, state in ledger.states(sources).items() if state.held]
     return any(sources[s] or reused_content(ledger.item(item), poison_of(s, ledger)) for s in held)
+
+
+def of_clean_descent(items: Collection[str], fine: Collection[str], ledger: Ledger, graph: ProvenanceGraph) -> set[str]:
+    """Those of some items that were made from nothing that is held, but for ``fine`` and each other."""
+    clean = set(items)
+    while tainted := {one for one in clean if tainted_still(one, {*fine, *clean}, ledger, graph)}:
+        clean -= tainted
+    return clean
 
 
 def most_telling(

@@ -115,11 +115,12 @@ class TaintRulings:
         """
         return self.hold_what_came_from([item for item in items if not taint.held_for_taint(item, self._ledger)])
 
-    def release_what_came_from(self, items: Sequence[str]) -> None:
-        """Release what is held only because these items were."""
+    def release_what_came_from(self, items: Sequence[str]) -> tuple[str, ...]:
+        """Release what is held only because these items were; returns what was released."""
         drafts = self.releases_with(items)
         self._ledger.append(drafts)
         log_acts(drafts)
+        return tuple(draft.subject for draft in drafts)
 
     def without_cause(self, items: Sequence[str]) -> tuple[str, ...]:
         """Release those of some items that are held for nothing but what they were made from, none of which is held."""

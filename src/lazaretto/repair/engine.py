@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from lazaretto.errors import InputError, RepairRefused, StaleState, UnknownItem
 from lazaretto.ledger import ItemState, Ledger, seen_draft
+from lazaretto.ledger.standing import standing_events
 from lazaretto.policy import RepairLimits
 from lazaretto.provenance.taint import MADE_FROM, REPEATS, spread_of
 from lazaretto.repair.protocol import ACTIONS, Repair, RepairRequest, RepairView
@@ -190,7 +191,7 @@ def undo(
         after = states_after(receipt.plan)
         free = [step.item for step in receipt.plan.steps if not _state_before(step).held]
         try:
-            ledger.append([draft, *also(free)], states=after, no_repair_after=seq)
+            ledger.append([draft, *also(free)], states=after, no_repair_after=seq, no_label_after=seq)
         except StaleState as stale:
             if stale.item in after:
                 raise RepairRefused(f"{stale.item} has changed since {receipt_id}; plan a new repair instead") from None
@@ -201,14 +202,13 @@ def undo(
 
 def _refuse_overtaken(receipt: Receipt, ledger: Ledger) -> None:
     items = set(receipt.after)
-    for other in _later(receipt.id, ledger):
+    seq = next(event.seq for event in ledger.events(subject=receipt.id, kinds=(EventKind.REPAIRED,)))
+    for other in receipts(ledger, after=seq):
         if not other.undone and items & set(other.after):
             raise RepairRefused(f"{other.id} has repaired the same items since {receipt.id}; undo that one first")
-
-
-def _later(receipt_id: str, ledger: Ledger) -> Sequence[Receipt]:
-    seq = next(event.seq for event in ledger.events(subject=receipt_id, kinds=(EventKind.REPAIRED,)))
-    return receipts(ledger, after=seq)
+    for event in standing_events(ledger, (EventKind.LABELLED,), after=seq):
+        if event.subject in items:
+            raise RepairRefused(f"{event.subject} was labelled since {receipt.id} ({event.seq}); take that back first")
 
 
 def find_receipt(receipt_id: str, ledger: Ledger) -> Receipt:

@@ -41,6 +41,8 @@ class RepairView:
     """What an item carries of a poison, in words; empty for nothing."""
     judge: Callable[[Observation], str] = lambda _: ""
     """What the gates hold against an item today; empty for nothing, and where nobody can be asked."""
+    copies: Callable[[Observation], Collection[str]] = lambda _: ()
+    """What says exactly the same as an item, waits, and is released with it."""
     correction: Callable[[str, Collection[str]], PutRight | None] = lambda _, __: None
     """For a poisoned item and everything that may be tainted by it: what puts right the texts that repeat it, from
     memories that are not among these; None where nothing trusted speaks against the poison."""

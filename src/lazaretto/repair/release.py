@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from lazaretto.errors import RepairRefused
 from lazaretto.ledger import ItemState
-from lazaretto.ledger.contents import content_of
 from lazaretto.repair.protocol import RepairRequest, RepairView
 from lazaretto.types import COPY_OF, EventKind, RepairPlan, RepairStep, Ruling
 
@@ -51,12 +50,9 @@ class Release:
         )
 
     def _same(self, request: RepairRequest, view: RepairView) -> list[str]:
-        """Those of ``copies`` that say exactly what the item says."""
-        if not self.copies:
-            return []
-        content = content_of(view.ledger.item(request.item))
-        found = view.ledger.items(ids=self.copies, hidden=True, limit=None)
-        return [one.id for one in found if content_of(one) == content]
+        """Those of ``copies`` that a label on the item would settle, too."""
+        settled = view.copies(view.ledger.item(request.item)) if self.copies else ()
+        return [one for one in self.copies if one in settled]
 
 
 def _with_a_removed_part(item: str, state: ItemState, view: RepairView) -> bool:
