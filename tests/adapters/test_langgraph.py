@@ -15,6 +15,7 @@ from langchain.agents import create_agent
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
+from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
@@ -338,3 +339,22 @@ def test_what_a_checkpointer_saves_is_the_word_of_the_node_that_wrote_it(crew: G
     by = {(one.text, one.agent) for one in crew.ledger.items(hidden=True, limit=None)}
     assert {("The gate opens at nine on Mondays.", "scout"), ("I noted the opening hours.", "clerk")} <= by
     assert ("When does the gate open?", "graph") in by and "agent" not in {agent for _, agent in by}
+
+
+@pytest.mark.parametrize("known_first", [True, False])
+def test_a_text_that_an_unknown_task_wrote_too_is_not_the_known_nodes(crew: Guard, known_first: bool) -> None:
+    """Texts were matched by themselves alone: what a task said was recorded as a node's that had said the same."""
+    saver, at = guard_checkpointer(crew, InMemorySaver()), {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+    said = [("notes", "The lift is out of order.")]
+    tasks = [("~__pregel_pull, scout", "1"), ("~__pregel_push, 0", "2")]
+    config = saver.put(at, empty_checkpoint(), {"source": "input"}, {})
+
+    def by() -> list[str]:
+        return [one.agent for one in crew.ledger.items(hidden=True, limit=None) if one.text == said[0][1]]
+
+    for path, task in tasks if known_first else tasks[::-1]:
+        saver.put_writes(config, said, task, path)
+    written = by()
+    assert sorted(set(written)) == ["graph", "scout"], "each task's own writes are its own"
+    saver.put(config, {**empty_checkpoint(), "channel_values": {"notes": said[0][1]}}, {"source": "loop"}, {})
+    assert by()[len(written) :].count("scout") == 0, "and a state that holds the text names neither"

@@ -45,8 +45,8 @@ _TEXTS = word_set(
 _DATE = re.compile(
     r"\d{4}-\d\d?-\d\d?(?:[T ]\d\d?:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)?|\d\d?:\d\d(?::\d\d)?"
 )
-_MAIL = re.compile(r"[\w.+%'-]+@[\w-]+(?:\.[\w-]+)+")
-_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s<>\"'`\])}]+", re.I)
+_MAIL = re.compile(r"[\w.+%'-]{1,320}@[\w-]+(?:\.[\w-]+)+")
+_URL = re.compile(r"[a-z][a-z0-9+.-]{0,80}://[^\s<>\"'`\])}]+", re.I)
 _ENDINGS = (
     "com|org|net|io|dev|app|ai|co|uk|de|fr|nl|eu|us|ch|at|it|es|pl|se|no|dk|fi|be|jp|cn|in|br|au|ca|ru|ua|cz|pt|gr|tr|"
     "kr|tw|hk|sg|za|mx|ar|cl|ie|nz|info|biz|gov|edu|mil|int|example|test|internal|local|lan|corp|cloud|onion|xyz|online|"

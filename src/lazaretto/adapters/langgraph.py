@@ -206,7 +206,8 @@ def guard_checkpointer(
     """The same checkpointer behind the guard: a state is judged when it is saved and when it is resumed.
 
     It also sees what the graph is given at every turn, and so which messages are the user's. A text is recorded as the
-    word of the node that wrote it, and as the ``graph``'s where no node is known; ``agent`` names one for all.
+    word of the node that wrote it, and as the ``graph``'s where no node is known or two wrote the same; ``agent`` names
+    one for all.
     """
     return GuardedSaver(saver, SaverBorder(guard, agent, acting=lambda: acting_node() or GRAPH))
 
@@ -246,7 +247,10 @@ class GuardedSaver(BaseCheckpointSaver[Any]):
     ) -> Sequence[tuple[str, Any]]:
         if task_path.endswith(START):
             note_input(self._border, config, [value for _, value in writes])
-        return [(channel, await cleaned_state(self._border, still(value), config=config)) for channel, value in writes]
+        with self._border.writer(task_path, [value for _, value in writes]):
+            return [
+                (channel, await cleaned_state(self._border, still(value), config=config)) for channel, value in writes
+            ]
 
     async def _clean_metadata(self, metadata: Any) -> Any:
         return await self._border.cleaned(still(metadata), self._border.document, dialect="langchain")
@@ -280,7 +284,6 @@ class GuardedSaver(BaseCheckpointSaver[Any]):
 
     def put_writes(self, config: Any, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = "") -> None:
         """Save what a task wrote, without what is held."""
-        self._border.note_writer(task_path, [value for _, value in writes])
         done = self._border.wait(self._clean_writes, config, writes, task_path)
         self._saver.put_writes(config, done, task_id, task_path)
 
@@ -288,7 +291,6 @@ class GuardedSaver(BaseCheckpointSaver[Any]):
         self, config: Any, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Save what a task wrote, without what is held."""
-        self._border.note_writer(task_path, [value for _, value in writes])
         done = await self._clean_writes(config, writes, task_path)
         await self._saver.aput_writes(config, done, task_id, task_path)
 

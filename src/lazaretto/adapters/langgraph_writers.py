@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from hashlib import sha256
 from typing import Any
 
@@ -22,6 +24,8 @@ GRAPH = "graph"
 """Who acts where no node is known: what the graph was given, and what nodes wrote that were sent to."""
 _PULL = "~__pregel_pull, "
 _KEPT, _MOST_DEPTH = 20_000, 20
+_WRITER: ContextVar[str] = ContextVar("writer", default="")
+"""Who wrote what is being read; empty where a whole state is."""
 
 
 class SaverBorder(Border):
@@ -32,23 +36,32 @@ class SaverBorder(Border):
         self._writers: OrderedDict[bytes, str] = OrderedDict()
         self._noting = threading.Lock()
 
-    def note_writer(self, task_path: str, written: Any) -> None:
-        """A task wrote something; LangGraph's path of it names the node."""
-        node = task_path.removeprefix(_PULL).partition(", ")[0] if task_path.startswith(_PULL) else ""
-        if not node or node == START:
-            return
+    @contextmanager
+    def writer(self, task_path: str, written: Any) -> Iterator[None]:
+        """While what a task wrote is read: the path of the task names its node, or none.
+
+        A whole state says nothing of tasks. There a text is the node's that wrote it, and nobody's where two did.
+        """
+        node = task_path.removeprefix(_PULL).partition(", ")[0] if task_path.startswith(_PULL) else GRAPH
+        node = GRAPH if node == START else node
         with self._noting:
             for text in _texts(written):
-                self._writers[_digest(text)] = node
+                key = _digest(text)
+                self._writers[key] = node if self._writers.get(key, node) == node else GRAPH
             while len(self._writers) > _KEPT:
                 self._writers.popitem(last=False)
+        token = _WRITER.set(node)
+        try:
+            yield
+        finally:
+            _WRITER.reset(token)
 
     async def _read(
         self, text: str, channel: Channel, agent: str | None, source: SourceClass | str | None, **told: Any
     ) -> str:
         if self._agent is None and agent in (None, GRAPH):
             with self._noting:
-                agent = self._writers.get(_digest(text), agent)
+                agent = _WRITER.get() or self._writers.get(_digest(text), agent)
         return await super()._read(text, channel, agent, source, **told)
 
 

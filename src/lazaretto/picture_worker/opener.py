@@ -35,7 +35,7 @@ _TURNS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-_TAG = re.compile(r"<[^>]{0,2000}>|\s+")
+_TAG = re.compile(r"<[^<>]{0,2000}>|\s+")
 _USER_COMMENT, _XP = 0x9286, range(0x9C9B, 0x9CA0)
 
 

@@ -63,7 +63,7 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
         "fakes a briefing",
         r"\b(?:summary|cues|differences|patterns)\s*:\s*(?:none|harmless|safe|benign|no risk)\b[^\n.]{0,80}\.?",
     ),
-    ("closes a delimiter", r"^\s*code of this (?:debate|hearing)\b[^\n]{0,80}"),
+    ("closes a delimiter", r"^[^\S\n]*code of this (?:debate|hearing)\b[^\n]{0,80}"),
     ("fakes a turn of the debate", r"\b(?:strict|loose|arbiter)(?: debater)?\s*:\s*[^\n]{0,120}"),
     ("orders to ignore the instructions", r"(?:忽略|无视|忘记)[^。\n]{0,12}(?:指令|指示|规则|提示)[^。\n]{0,40}"),
     (
@@ -79,7 +79,8 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ("fakes a verdict", r"\brule\s*[123]\b[^.\n]{0,40}\b(?:applies|exoneration|default|contextual)\b[^.\n]{0,40}"),
     (
         "fakes a turn of the debate",
-        r"^\s*(?:\*\*)?(?:strict|loose|arbiter|supporter|system|assistant)(?: debater)?(?:\*\*)?\s*[:>][^\n]{0,200}",
+        r"^[^\S\n]*(?:\*\*)?(?:strict|loose|arbiter|supporter|system|assistant)(?: debater)?(?:\*\*)?\s*[:>]"
+        r"[^\n]{0,200}",
     ),
     (
         "poses as a precedent",
@@ -92,7 +93,7 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ),
     (
         "closes a delimiter",
-        r"<\|[^|\n]{1,40}\|>|\[/?INST\]|<<\/?SYS>>|^\s*(?:#{2,}|={3,}|-{3,})\s*(?:end|system|instructions?|new)\b[^\n]{0,80}",
+        r"<\|[^|\n]{1,40}\|>|\[/?INST\]|<<\/?SYS>>|^[^\S\n]*(?:#{2,}|={3,}|-{3,})\s*(?:end|system|instructions?|new)\b[^\n]{0,80}",
     ),
 )
 _COMPILED = tuple((kind, re.compile(pattern, re.IGNORECASE | re.MULTILINE)) for kind, pattern in _PATTERNS)

@@ -23,9 +23,9 @@ _PICTURE_SHARE = 120
 """Tokens a description may always claim beside a long text."""
 
 _INVISIBLE = re.compile("[\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\u00ad\U000e0000-\U000e007f]")
-_MARKUP = re.compile(r"[*_#`~|>]+|^\s*[-•]\s+", re.MULTILINE)
+_MARKUP = re.compile(r"[*_#`~|>]+|^[^\S\n]*[-•]\s+", re.MULTILINE)
 _SPACE = re.compile(r"\s+")
-_CUT_TAIL = re.compile(r"\s*(?:\bin)?\.\.\.$")
+_CUT_TAIL = re.compile(r"\s?(?:\bin)?\.\.\.$")
 _EMOJI = re.compile("[\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\ufe0f\U0001f000-\U0001faff]")
 _NAME_NOISE = re.compile(r"\b(?:black|white|heavy|sign|symbol|emoji modifier.*|regional indicator symbol letter)\b")
 """Words of Unicode names that speak of ink and typography, not of what is shown."""

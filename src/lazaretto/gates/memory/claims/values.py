@@ -147,7 +147,7 @@ _Norm = Callable[[re.Match[str]], str]
 _PATTERNS: tuple[tuple[str, re.Pattern[str], _Norm], ...] = (
     ("host", re.compile(r"\b(?:https?|ftp|ssh|wss?|postgres(?:ql)?|mysql|redis)://[^\s<>\"')\]]+", re.I),
      lambda m: m[0].rstrip(".,;:!?").casefold().split("://", 1)[1].rstrip("/")),
-    ("mail", re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b"), lambda m: m[0].casefold()),
+    ("mail", re.compile(r"\b[\w.+-]{1,320}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,10}\b"), lambda m: m[0].casefold()),
     ("account", re.compile(r"\b[A-Z]{2}\d{2}(?:[ ]?[A-Z0-9]{4}){2,7}(?:[ ]?[A-Z0-9]{1,4})?\b"), lambda m: _plain(m[0])),
     ("account", re.compile(r"\b(?:0x[0-9a-fA-F]{16,64}|bc1[0-9a-z]{20,60})\b"), lambda m: m[0].casefold()),
     ("account", re.compile(r"\b(?:\d{4}[ -]){3}\d{4}\b"), lambda m: _plain(m[0])),
@@ -166,11 +166,12 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], _Norm], ...] = (
      re.compile(r"\b(?:package|dependency|library|module|crate|gem|plug-?in|extension)s? (?:is |called |named |now )*"
                 r"(?P<n>[@a-z0-9]+(?:[-_/.][a-z0-9]+)+)\b", re.I), lambda m: m["n"].casefold()),
     ("host", re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b"), lambda m: m[0]),
-    ("host", re.compile(rf"\b(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+(?:{_DOMAINS})\b(?::\d+)?(?:/[\w./%-]*\w)?", re.I),
-     lambda m: m[0].casefold()),
+    ("host",
+     re.compile(rf"\b(?:[a-z0-9](?:[a-z0-9-]{{0,61}}[a-z0-9])?\.){{1,10}}(?:{_DOMAINS})\b(?::\d+)?"
+                r"(?:/[\w./%-]*\w)?", re.I), lambda m: m[0].casefold()),
     ("path", re.compile(r"(?<![\w/])(?:~|\.{1,2})?(?:/[\w.@-]*\w){2,}/?|(?<!\w)[A-Za-z]:\\[\w\\.-]+"),
      lambda m: m[0].rstrip("/")),
-    ("path", re.compile(r"\b[\w-]+\.(?:json|ya?ml|toml|txt|pem|key|csv|py|sh|md|pdf|log|db|conf|cfg|env|xml)\b"),
+    ("path", re.compile(r"\b[\w-]{1,100}\.(?:json|ya?ml|toml|txt|pem|key|csv|py|sh|md|pdf|log|db|conf|cfg|env|xml)\b"),
      lambda m: m[0]),
     ("reference", re.compile(rf"\b(?P<label>{_LABELLED})s?(?: (?:no\.|number|nr\.))? ?#?(?P<n>\d+)\b(?![.,:]\d)", re.I),
      lambda m: f"{m['label'].casefold()} {int(m['n'])}"),
