@@ -1,7 +1,7 @@
 """Trained low-rank changes as whole numbers with scales, in a quarter or half of the space of sixteen bits.
 
 Four bits with a scale for every 64 numbers lose a fortieth of the changes (sum of squares), eight bits with a scale for
-every row less than a ten-thousandth. What lies in a file says which it is: ``<name>.q4`` or
+every row less than a ten-thousandth (lab/results/packed). What lies in a file says which it is: ``<name>.q4`` or
 ``<name>.q8``, and the scales as ``<name>.scale``.
 """
 

@@ -32,8 +32,9 @@ def _point(value: float) -> str:
 
 def _files(hashes: Mapping[str, str]) -> str:
     what = {"strict": "names hazards", "loose": "another start, more weight on ranking; names benign contexts"}
+    form = "rank-20 adapter in eight bits, heads in half precision"
     rows = [
-        f"| `{name}` | rank-20 adapter and heads, half precision; {what[name.split('.')[0]]} | `{digest}` |"
+        f"| `{name}` | {form}; {what[name.split('.')[0]]} | `{digest}` |"
         for name, digest in sorted(hashes.items(), reverse=True)
     ]
     return "\n".join(["| file | what | sha256 |", "|---|---|---|", *rows])
