@@ -18,7 +18,8 @@ def run(folder: Path, files: dict[str, tuple[int, int]]) -> subprocess.Completed
         for name, (reached, count) in files.items()
     }
     (folder / "report.json").write_text(json.dumps({"files": told}))
-    return subprocess.run([sys.executable, TOOL, folder / "report.json"], capture_output=True, text=True, timeout=60)
+    words = [sys.executable, TOOL, folder / "report.json", "--write", folder / "rooms.json"]
+    return subprocess.run(words, capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.parametrize(("reached", "code"), [(85, 0), (84, 1)])
@@ -27,6 +28,7 @@ def test_a_room_below_the_least_share_fails(tmp_path: Path, reached: int, code: 
     done = run(tmp_path, files)
     assert done.returncode == code and f"{reached}.0 %" in done.stdout, done.stderr
     assert ("below 85 %: ledger" in done.stderr) == bool(code)
+    assert json.loads((tmp_path / "rooms.json").read_text())["rooms"] == {"ledger": [reached, 100], "types": [10, 10]}
 
 
 def test_only_adapters_without_their_framework_count_apart(tmp_path: Path) -> None:

@@ -53,11 +53,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("report", type=Path, help="coverage's JSON report")
     parser.add_argument("--least", type=float, default=LEAST, help=f"least share of a room in percent, default {LEAST}")
+    parser.add_argument("--write", type=Path, help="also write the table here, as JSON")
     options = parser.parse_args()
     apart = {adapter for adapter, module in FRAMEWORKS.items() if not installed(module)}
     rooms = by_room(json.loads(options.report.read_text()), apart)
     for room, (reached, count) in sorted(rooms.items(), key=lambda one: one[1][0] / one[1][1]):
         print(f"{100 * reached / count:6.1f} %  {reached:6} of {count:6}  {room}")
+    if options.write is not None:
+        told = {"rooms": {room: list(one) for room, one in rooms.items()}, "not measured": sorted(apart)}
+        options.write.write_text(json.dumps(told, indent=1) + "\n")
     if apart:
         print(f"not measured here, their frameworks are not installed (make adapters): {', '.join(sorted(apart))}")
     low = [room for room, (reached, count) in rooms.items() if 100 * reached / count < options.least]
