@@ -39,6 +39,7 @@ from lazaretto.gates.secrets import find_secrets, without_secrets
 def test_a_secret_that_prose_names_is_taken_out(text: str, secret: str) -> None:
     cleaned = without_secrets(text, find_secrets(text))
     assert secret not in cleaned and " removed]" in cleaned
+    assert find_secrets(cleaned) == [], "what is left may be kept"
 
 
 @pytest.mark.parametrize(
@@ -86,6 +87,8 @@ def test_a_secret_that_prose_names_is_taken_out(text: str, secret: str) -> None:
         "The PIN is required for amounts above 5000 euros",
         "The card's PIN is 3-times-wrong locked",
         "The gate code is 4711.",
+        "Log in at example.org/notes%20of/week3 and pass **step1** first.",
+        "Your login opens Q&A2024-notes and ~~draft2~~ of the password policy.",
         "x = tokens**2 * keys%chunk2",
     ],
 )

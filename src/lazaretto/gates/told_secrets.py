@@ -102,7 +102,7 @@ _BEFORE, _AFTER = 90, 40
 _ORDINARY_MARKS = re.compile(
     r"[\w./-]+#\d+|[A-Z]{1,3}\$[\d.,]+.*|[<>~≥≤+]?[\d.,]+%.*|[^?]*\?[^=]*=.*|.*://.*|.*&(?:#\d|amp|quot"
     r"|lt|gt|nbsp|apos).*"
-    r"|[\w.]*\*+[\w.]*|[a-z_]+[%&][a-z0-9_]+|.*[\\(){}\[\]|<>=].*"
+    r"|[\w.]*\*+[\w.]*|[a-z_]+[%&][a-z0-9_]+|.*[/.].*%[0-9A-Fa-f]{2}.*|.*\b[A-Z]&[A-Z].*|.*[\\(){}\[\]|<>=].*"
 )
 """Numbers of issues, money, shares, addresses, entities, file patterns and code."""
 _ENDS = re.compile(r"[.!?:;]\s")
@@ -180,6 +180,7 @@ def _is_said(word: str, *, people: bool) -> bool:
 
 def _is_marked(word: str) -> bool:
     """Whether a word is a mixture that is written for no other reason."""
+    word = word.strip("*_~#")  # of Markdown
     if len(word) < 8 or is_placeholder(word) or _VARIABLE.fullmatch(word) or _ORDINARY_MARKS.fullmatch(word):
         return False
     marks = [place for place, one in enumerate(word) if one in "!?%&$*#" and 0 < place < len(word) - 1]
