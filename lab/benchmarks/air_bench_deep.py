@@ -13,8 +13,8 @@ weights of the sum) comes from the other folds. An item counts as called harmful
 - ``both``: the same for a weighted sum of both log-odds;
 - ``other data``: the sum with weights and cut from the other sources alone, which are texts: nothing of AIR-Bench (but
   for the jury's own calibration, in which its items of the other folds are a third);
-- ``as shipped``: when it would be blocked, or is gray and then held by the reader's bar of 1 %; ``or open``: also what
-  stays gray (the preset ``strict`` asks a person about it).
+- ``as shipped`` (until decision 0110; now ``fused_harm.py`` tells): when it would be blocked, or is gray and then held
+  by the reader's bar of 1 %; ``or open``: also what stays gray (the preset ``strict`` asks a person about it).
 """
 
 from __future__ import annotations

@@ -15,6 +15,8 @@ EVEN = 0.5
 
 SETTLES = "settles"
 """In a settling verdict's evidence: the gate whose open question it answers. Without it, it answers all."""
+HEARD = "heard"
+"""In a verdict's evidence: what a second reader said that the verdict rests on already; it is not asked again."""
 
 
 def is_gray(verdict: Verdict, policy: ChannelPolicy) -> bool:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol
 from pydantic import AfterValidator, Field
 
 from lazaretto.errors import MissingExtra, ModelError
-from lazaretto.gates.cascade import EVEN, SETTLES
+from lazaretto.gates.cascade import EVEN, HEARD, SETTLES
 from lazaretto.gates.protocol import MEASURED, GateContext, measured
 from lazaretto.models.asked_reader import Address, AskedReader
 from lazaretto.models.classifier_reader import ClassifierReader
@@ -123,7 +123,7 @@ class SecondReader:
 
     async def examine(self, observation: Observation, context: GateContext) -> Verdict:
         """The answer to what is open; without one, a verdict that clears nothing."""
-        tasks = open_questions(context.earlier)
+        tasks = self._questions(context.earlier)
         if observation.image is not None or not observation.text or not tasks:
             return _no_opinion(observation, "It only reads texts that other gates left open.")
         return await in_thread(self._read, observation, tasks)
@@ -166,7 +166,7 @@ class SecondReader:
     ) -> Verdict | None:
         """As of ``Tunable``: by the scores of every question that is open now and was then."""
         numbers, found = measured(verdict), list[Verdict]()
-        tasks = open_questions(earlier)
+        tasks = self._questions(earlier)
         if numbers is None or not all(task in numbers for task in tasks):
             return None
         for task in tasks:
@@ -177,6 +177,15 @@ class SecondReader:
                 bars = _Bars(*(measured_bar(reader, task, rate) for rate in rates))
             found.append(self._answer(observation, task, reader, score, bars))
         return _joined(found, {task: numbers[task] for task in tasks}) or _no_opinion(observation, "", verdict.cost)
+
+    def _questions(self, earlier: Sequence[Verdict]) -> tuple[Task, ...]:
+        """What is open, but for what rests on this reader's word already."""
+        foreign = self._given is not None or ":" in self.settings.reader
+        return tuple(
+            task
+            for task in open_questions(earlier)
+            if (foreign and task in self.settings.answers) or not _heard(earlier, _GATES[task], self.settings.reader)
+        )
 
     def _reader_for(self, text: str, task: Task) -> Reader | None:
         """Whom to ask; None where nobody can tell."""
@@ -265,6 +274,14 @@ def open_questions(earlier: Sequence[Verdict]) -> tuple[Task, ...]:
         elif verdict.gate == "content":
             tasks.append("harm")
     return tuple(tasks)
+
+
+def _heard(earlier: Sequence[Verdict], gate: str, reader: str) -> bool:
+    """Whether a gate's verdict rests on the reader's word already."""
+    told = (
+        one.data[HEARD] for verdict in earlier if verdict.gate == gate for one in verdict.evidence if HEARD in one.data
+    )
+    return any(reader not in SHIPPED or one["reader"] == reader for one in told)
 
 
 def _all_views(reader: Reader, several: Sequence[View], most_seconds: float) -> _Readings:

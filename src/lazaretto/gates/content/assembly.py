@@ -94,7 +94,14 @@ def _embedded(settings: ContentSettings, library: Precedents | None, limits: Lim
     orders = None if settings.risk_first == "measured" else settings.orders
     rates = ErrorRates(settings.false_alarms, settings.misses)
     panel = embedded_panel(
-        library, settings.precedents, settings.without, orders, limits, rates=rates, quick=settings.quick
+        library,
+        settings.precedents,
+        settings.without,
+        orders,
+        limits,
+        rates=rates,
+        quick=settings.quick,
+        second=settings.add_reader,
     )
     return _seeing(panel, settings, limits)
 

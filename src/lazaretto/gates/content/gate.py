@@ -83,10 +83,15 @@ class ContentGate:
         if numbers["glance"]:  # a glance settles nothing where fewer misses are wanted than it was measured for
             stands = settings.quick and settings.misses >= DEFAULT_MISSES
             return replace(verdict, ruling=_least_where_unread(Ruling.ALLOW, numbers)) if stands else None
-        from lazaretto.gates.content.jury.debaters import ErrorRates, ruled_by_rates
+        from lazaretto.gates.content.jury.debaters import ErrorRates, heard_in, ruled_by_rates
+        from lazaretto.models.deep import is_set_up
 
-        rates = ErrorRates(settings.false_alarms, settings.misses)
-        rule = ruled_by_rates(verdict.risk, rates, numbers["language"])
+        rates, heard = ErrorRates(settings.false_alarms, settings.misses), heard_in(verdict.evidence)
+        if heard is not None and not settings.add_reader:
+            return None  # the jury alone was not asked to rule
+        rule = ruled_by_rates(verdict.risk, rates, numbers["language"], heard)
+        if heard is None and verdict.rule == CONFIRMED != rule and settings.add_reader and is_set_up("mpnet"):
+            return None  # the jury was sure, and by these rates is not: nobody knows what the reader would say
         ruling = {CONFIRMED: settings.unsafe, IN_DOUBT: settings.gray, UNDECIDED: settings.undecided}.get(
             rule, Ruling.ALLOW
         )

@@ -79,6 +79,9 @@ class ContentSettings:
         float, Field(gt=0, le=0.5, description="Share of harmful content that the embedded jury may call safe.")
     ] = 0.15
     quick: Annotated[bool, Field(description="No debate about what one look shows to be clearly harmless.")] = True
+    add_reader: Annotated[
+        bool, Field(description="Where mpnet is set up, add its score to the embedded jury's in doubt.")
+    ] = True
     risk_first: Annotated[
         Literal["measured"] | tuple[InputKind, ...],
         Field(description="Kinds of input (text, image, pair) that try the risk rule first, or as was measured best."),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.models.deep.base import TRUNKS, find_changes, is_set_up
 from lazaretto.models.deep.network import E5, Minilm, Mpnet, Network
 from lazaretto.models.language import unknown_stretches, without
@@ -28,6 +29,8 @@ _STRIDE = 207
 TOP_TOKENS = 6
 """As in training: the order score of a window is the mean of its most suspicious tokens."""
 MOST_WINDOWS = 24
+_KEPT_BYTES = 1 << 20
+"""Of readings that were made last."""
 _NETWORKS: Mapping[str, type[Any]] = {"minilm": Minilm, "mpnet": Mpnet, "e5": E5}
 
 
@@ -46,6 +49,7 @@ class Reading:
     whole: bool
     """False when the text was too long to read completely."""
     tokens: int
+    """That were read for this; 0 where it was known."""
 
 
 @cache
@@ -75,6 +79,7 @@ class DeepReader:
         file = find_changes(name) if name in TRUNKS else WEIGHTS / f"{name}.safetensors"
         arrays, fitted = read_weights(file, WEIGHTS / "calibration.json", "the second reader")
         self.name, self._bars = name, fitted[name]
+        self._known: KeptTexts[Reading] = KeptTexts(_KEPT_BYTES, lambda one: 300 + 4 * len(one.quote))
         self._network: Network = _NETWORKS[name](arrays)
         self._marks, self._harm = (
             (arrays[f"head.{head}.weight"].reshape(-1), float(arrays[f"head.{head}.bias"][0]))
@@ -90,7 +95,17 @@ class DeepReader:
         return _bar(self._bars[task], rate)
 
     def read(self, text: str, most_seconds: float = 10.0) -> Reading:
-        """The strongest window decides, for each task by itself."""
+        """The strongest window decides, for each task by itself. Two gates that ask have it read once."""
+        key = digest(text)
+        known = self._known.get(key)
+        if known is None:
+            made = self._read(text, most_seconds)
+            if made.whole:
+                self._known.put(key, replace(made, tokens=0))
+            return made
+        return known
+
+    def _read(self, text: str, most_seconds: float) -> Reading:
         until = worked() + most_seconds
         encoded = self._network.tokenizer.encode(text[: MOST_WINDOWS * WINDOW * 16], add_special_tokens=False)
         starts = list(range(0, max(1, len(encoded.ids) - (WINDOW - 2) + _STRIDE), _STRIDE))

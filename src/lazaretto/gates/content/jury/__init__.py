@@ -27,15 +27,17 @@ def embedded_panel(
     *,
     rates: ErrorRates | None = None,
     quick: bool = False,
+    second: bool = True,
 ) -> Panel:
     """The panel with the shipped models in every role; ``without`` names roles to leave empty.
 
     ``rates`` set the gray band; ``quick`` settles what is clearly harmless without a debate, unless the policy asks for
-    fewer misses than one look was measured for.
+    fewer misses than one look was measured for; ``second`` asks a larger reader in doubt, where one is set up.
     """
     from lazaretto.gates.content.jury.debaters import DEFAULT_RATES, JuryArbiter, JuryDebater, JuryGlance
     from lazaretto.gates.content.jury.preprocessor import JuryPreprocessor
     from lazaretto.gates.content.jury.scorer import shipped_models
+    from lazaretto.gates.content.jury.second_opinion import SecondOpinion, glance_numbers
     from lazaretto.gates.content.jury.supporter import JurySupporter
     from lazaretto.gates.content.panel import Panel
     from lazaretto.gates.content.records import Role
@@ -44,9 +46,11 @@ def embedded_panel(
     return Panel(
         "embedded",
         JuryPreprocessor(limits=limits),
-        JuryArbiter(models, orders, rates),
+        JuryArbiter(models, orders, rates, SecondOpinion() if second else None),
         None if "supporter" in without else JurySupporter(library, precedents),
         None if "strict" in without else JuryDebater(Role.STRICT, models),
         None if "loose" in without else JuryDebater(Role.LOOSE, models),
-        JuryGlance(models) if quick and rates.misses >= DEFAULT_RATES.misses else None,
+        JuryGlance(models, glance_numbers() if second else None)
+        if quick and rates.misses >= DEFAULT_RATES.misses
+        else None,
     )

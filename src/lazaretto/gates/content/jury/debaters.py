@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from lazaretto.gates.cascade import HEARD
 from lazaretto.gates.content.arbitration import (
     CONFIRMED,
     DEFAULT,
@@ -29,6 +30,7 @@ from lazaretto.gates.content.jury.scorer import (
     shipped_models,
     sigmoid,
 )
+from lazaretto.gates.content.jury.second_opinion import Heard, Joint, SecondOpinion, ruled_odds
 from lazaretto.gates.content.records import (
     PLACEHOLDER,
     DebateState,
@@ -73,6 +75,8 @@ _EVEN = 0.5
 _FOREIGN = "the text is not in a language this jury reads"
 _NAMEABLE = 0.5
 """A hazard less likely than this is not named: a wrong name explains less than none."""
+_LEAST = 0.01
+"""How far below the middle the log-odds of what one look settles are at least."""
 _FEWEST = 3
 """Words of a phrase that is quoted."""
 
@@ -90,14 +94,18 @@ class ErrorRates:
 DEFAULT_RATES = ErrorRates()
 
 
-def ruled_by_rates(risk: float, rates: ErrorRates, language: str) -> str:
+def ruled_by_rates(risk: float, rates: ErrorRates, language: str, heard: Heard | None = None) -> str:
     """The rule that a text's risk means under these rates, as the arbiter applies them; ``language``: ``mixed`` where
-    the jury cannot read all of it, ``other`` where it can read nothing."""
+    the jury cannot read all of it, ``other`` where it can read nothing; ``heard``: what a second reader said."""
     if language == "other":
         return UNDECIDED
+    odds = log_odds(risk) if heard is None else heard.jury
     allow, block = shipped_models().settings["text"].bars(rates.false_alarms, rates.misses)
-    gray = allow <= log_odds(risk) < block
-    confirmed = risk >= _EVEN and not gray
+    both = ruled_odds(heard, rates.false_alarms, rates.misses) if heard is not None and odds < block else None
+    if both is not None:
+        odds, (allow, block) = both
+    gray = allow <= odds < block
+    confirmed = odds >= 0 and not gray
     if language == "mixed" and not confirmed:
         return UNDECIDED
     return IN_DOUBT if gray else CONFIRMED if confirmed else DEFAULT
@@ -171,6 +179,8 @@ class JuryArbiter:
     models: JuryModels
     orders: Mapping[InputKind, Order] | None = None
     rates: ErrorRates = DEFAULT_RATES
+    second: SecondOpinion | None = None
+    """Whom to ask in doubt; None: nobody."""
 
     async def decide(self, debate: DebateState) -> Finding:
         """The finding, with the numbers that decided."""
@@ -178,11 +188,13 @@ class JuryArbiter:
         reading = await in_thread(self.models.read, debate.prepared)
         positions = {r: s for r in (Role.STRICT, Role.LOOSE) if (s := debate.last_score(r)) is not None}
         risk, settings = self._risk(debate, reading, positions)
+        heard = await in_thread(self._heard, debate.prepared, reading, risk, settings)
+        risk, limits = self._limits(risk, settings, heard)
         threshold = _EVEN if settings else _EXPLICIT
         order = (self.orders or {}).get(debate.prepared.kind, Order.RISK_FIRST)
         rule, context = _rule(risk, threshold, order, debate, reading)
-        bars = self._bars(settings)
-        gray = self._gray(risk, settings, rule, order)
+        excused = rule == EXONERATED and order is Order.CONTEXT_FIRST
+        gray = limits is not None and not excused and limits[0] <= log_odds(risk) < limits[1]
         undecided = _why_undecided(debate, reading, risk, confirmed=rule == CONFIRMED and not gray)
         spread = settings.spread if settings else 30.0
         interval = (float(sigmoid(log_odds(risk) - spread)), float(sigmoid(log_odds(risk) + spread)))
@@ -192,12 +204,20 @@ class JuryArbiter:
         shown = rule == CONFIRMED and not gray  # what is in doubt is no offence yet
         hazards = tuple(dict.fromkeys(h for t in debate.speeches for h in t.hazards)) if shown else ()
         role_cost = RoleCost(
-            Role.ARBITER, f"jury-{self.models.version}", calls=1, ms=(time.perf_counter() - started) * 1000.0
+            Role.ARBITER,
+            f"jury-{self.models.version}",
+            calls=1 + (heard is not None and bool(heard.tokens)),
+            prompt_tokens=heard.tokens if heard else 0,
+            ms=(time.perf_counter() - started) * 1000.0,
         )
         spoken = {t.role: t.quotes for t in debate.speeches if t.round == debate.round}
         cited = [p for p in debate.briefing.precedents if p.bears]
         sides = (spoken.get(Role.STRICT, ()), spoken.get(Role.LOOSE, ()))
-        said = Grounds(IN_DOUBT if gray else rule, risk, bars, *sides, context, cited, undecided)
+        bars = None if limits is None else Bars(*(float(sigmoid(one)) for one in limits))
+        told = _told(heard)
+        said = Grounds(
+            IN_DOUBT if gray else rule, risk, bars, *sides, context, cited, undecided, told[0].summary if told else ""
+        )
         reasoning = reason(said)
         return Finding(
             label_for(rule),
@@ -205,7 +225,7 @@ class JuryArbiter:
             UNDECIDED if undecided else IN_DOUBT if gray else rule,
             reasoning,
             interval,
-            quotes + debate.prepared.notices,
+            quotes + debate.prepared.notices + told,
             hazards,
             undecided,
             role_cost,
@@ -213,20 +233,26 @@ class JuryArbiter:
             _NOT_READ if reading is not None and reading.cut else "",
         )
 
-    def _bars(self, settings: Settings | None) -> Bars | None:
-        """The bars that the error rates set, as risks."""
-        if settings is None:
+    def _heard(
+        self, prepared: PreparedContent, reading: JuryScores | None, risk: float, settings: Settings | None
+    ) -> Heard | None:
+        """What the second reader says, where it is asked; never about a picture that is explicit."""
+        explicit = float(prepared.facts.get("explicit", 0.0)) >= _EXPLICIT
+        if self.second is None or reading is None or settings is None or prepared.fault or explicit:
             return None
-        allow, block = settings.bars(self.rates.false_alarms, self.rates.misses)
-        return Bars(float(sigmoid(allow)), float(sigmoid(block)))
+        unsafe = settings.bars(self.rates.false_alarms, self.rates.misses)[1]
+        return self.second.hear(prepared, reading, log_odds(risk), unsafe)
 
-    def _gray(self, risk: float, settings: Settings | None, rule: str, order: Order) -> bool:
-        """Whether the risk lies between the bars that the error rates set."""
+    def _limits(
+        self, risk: float, settings: Settings | None, heard: Heard | None
+    ) -> tuple[float, tuple[float, float] | None]:
+        """The risk, and the log-odds below which content is allowed and from which on it is unsafe: by the jury alone,
+        or by both."""
         if settings is None:
-            return False
-        allow, block = settings.bars(self.rates.false_alarms, self.rates.misses)
-        excused = rule == EXONERATED and order is Order.CONTEXT_FIRST
-        return not excused and allow <= log_odds(risk) < block
+            return risk, None
+        rates = (self.rates.false_alarms, self.rates.misses)
+        both = ruled_odds(heard, *rates) if heard is not None else None
+        return (risk, settings.bars(*rates)) if both is None else (float(sigmoid(both[0])), both[1])
 
     def _risk(
         self, debate: DebateState, reading: JuryScores | None, positions: Mapping[Role, float]
@@ -266,6 +292,8 @@ class JuryGlance:
     harmless; and a text in languages that the jury does not read is not read at all."""
 
     models: JuryModels
+    joint: Joint | None = None
+    """Where a larger reader is asked about what is left: a lower bar than the models' own, and a scale for both."""
 
     async def settle(self, prepared: PreparedContent) -> Finding | None:
         """The finding, or None when a debate has to be held."""
@@ -277,9 +305,11 @@ class JuryGlance:
         if prepared.notices or prepared.facts:
             return None
         started = time.perf_counter()
-        odds = await in_thread(self.models.glance, prepared)
+        odds = await in_thread(self.models.glance, prepared, None if self.joint is None else self.joint.quick)
         if odds is None:
             return None
+        if self.joint is not None:
+            odds = min(-_LEAST, self.joint.settled[0] + self.joint.settled[1] * odds)
         risk, ms = float(sigmoid(odds)), (time.perf_counter() - started) * 1000.0
         reasons = (
             f"{RULES[DEFAULT]} Risk {risk:.2f} by one look of one model: a debate could not change the outcome. "
@@ -292,6 +322,26 @@ class JuryGlance:
     @property
     def _spread(self) -> float:
         return self.models.settings["text"].spread
+
+
+def _told(heard: Heard | None) -> tuple[Evidence, ...]:
+    """What the second reader said, as evidence; nothing where it was not asked."""
+    if heard is None:
+        return ()
+    if heard.fault:
+        return (Evidence("measure", heard.fault, {}),)
+    jury, other = (float(sigmoid(one)) for one in (heard.jury, heard.score))
+    words = f"A second reader ({heard.reader}) was asked: {other:.2f}; the jury alone says {jury:.2f}."
+    if not heard.whole:
+        words += " It could not read all of it, and so clears nothing."
+    data = {"reader": heard.reader, "jury": heard.jury, "score": heard.score, "whole": heard.whole}
+    return (Evidence("measure", words, {HEARD: data}),)
+
+
+def heard_in(evidence: Sequence[Evidence]) -> Heard | None:
+    """What a second reader said, read back from a verdict's evidence."""
+    data = next((one.data[HEARD] for one in evidence if HEARD in one.data), None)
+    return None if data is None else Heard(data["reader"], data["jury"], data["score"], data["whole"])
 
 
 _NOT_READ = "Not all of the text was read: it is too long for the time that one item may take."

@@ -41,11 +41,20 @@ class Grounds:
     precedents: Sequence[Precedent] = ()
     """Those that bear on the content."""
     undecided: str = ""
+    heard: str = ""
+    """What a second reader said; empty where it was not asked."""
 
 
 def reason(grounds: Grounds) -> str:
     """One paragraph that says all of it."""
-    parts = [RULES[grounds.rule], _risk(grounds), *_words(grounds), _case(grounds.precedents), _change(grounds)]
+    parts = [
+        RULES[grounds.rule],
+        _risk(grounds),
+        grounds.heard,
+        *_words(grounds),
+        _case(grounds.precedents),
+        _change(grounds),
+    ]
     if grounds.undecided:
         parts.append(f"Not settled: {grounds.undecided}.")
     return " ".join(part for part in parts if part)

@@ -97,6 +97,8 @@ class JuryScores:
     """Whether parts of a very long text were skipped."""
     cut: bool = False
     """Whether there was no time for parts that would have been read."""
+    words: str = ""
+    """What was read, as another reader is given it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,7 @@ class Settings:
 
     def bars(self, false_alarms: float, misses: float) -> tuple[float, float]:
         """The log-odds below which content is allowed, and from which on it is unsafe, for these shares of errors."""
-        return min(0.0, _bar(self.allow, misses)), max(0.0, _bar(self.block, false_alarms))
+        return min(0.0, bar_for(self.allow, misses)), max(0.0, bar_for(self.block, false_alarms))
 
 
 @dataclass(slots=True)
@@ -173,16 +175,16 @@ class JuryModels:
         """Load the model that looks at every text."""
         _ = self._seats[_SEATS[0]]
 
-    def glance(self, prepared: PreparedContent) -> float | None:
+    def glance(self, prepared: PreparedContent, quick: float | None = None) -> float | None:
         """The risk by one model alone, where that is enough to call the content clearly harmless; else None.
 
-        What it read is not read again when the debate is held after all.
+        ``quick``: a lower bar than the model's own. What it read is not read again when the debate is held after all.
         """
         if len(prepared.content.text) > _CHARACTERS:
             return None
         with self._turn(_key(prepared)):
             end, views = until(_FIRST * left(MOST_SECONDS)), content_views(_bearable(prepared))
-            risk = max((self._glance(view, end) for view in views), default=0.0)
+            risk = max((self._glance(view, end, quick) for view in views), default=0.0)
             return risk if views and risk < 0 else None
 
     @contextmanager
@@ -200,12 +202,13 @@ class JuryModels:
                 if not turn.takers:
                     self._in_hand.pop(key, None)
 
-    def _glance(self, whole: View, until: float) -> float:
+    def _glance(self, whole: View, until: float, quick: float | None) -> float:
         """Log-odds of one model, or 0 when they are not low enough, or not all of it could be read."""
         settings, (view, text, picture) = self.settings[whole.head], self._tokens(whole)
         look = self._look(_SEATS[0], view, text.ids, picture.ids, until)
         odds = settings.odds(_SEATS[0], look.logit)
-        return odds if odds < settings.quick and not look.cut else 0.0
+        bar = settings.quick if quick is None else min(quick, settings.quick)
+        return odds if odds < bar and not look.cut else 0.0
 
     def _look(self, role: Role, view: View, text: Sequence[int], picture: Sequence[int], until: float) -> _ViewScore:
         key = digest(role.value, view.head, view.kind.value, view.text, view.picture, view.part)
@@ -267,7 +270,7 @@ class JuryModels:
         covered = all(look.tokens >= len(text.ids) for look in looks.values())
         tokens, cut = max(look.tokens for look in looks.values()), any(look.cut for look in looks.values())
         sampled = not covered or max(len(whole.text), len(whole.picture)) > _CHARACTERS
-        return JuryScores(view.head, seats, tokens, sampled, cut)
+        return JuryScores(view.head, seats, tokens, sampled, cut, _words(view))
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,6 +379,11 @@ def _sampled(text: str) -> str:
     return " ".join(text[s : s + size] for s in starts)
 
 
+def _words(view: View) -> str:
+    """A view in one string: how second readers are trained to read text and description."""
+    return f"{view.text} [picture] {view.picture}".strip() if view.picture else view.text
+
+
 def _key(prepared: PreparedContent) -> bytes:
     return digest(prepared.content.text, prepared.description, prepared.read_text)
 
@@ -383,7 +391,8 @@ def _key(prepared: PreparedContent) -> bytes:
 def _size(scores: JuryScores | None) -> int:
     """About how many bytes it takes."""
     several = scores.debaters.values() if scores is not None else ()
-    return 500 + sum(2_000 + 4 * len(span.quote) for one in several for span in one.spans)
+    words = 4 * len(scores.words) if scores is not None else 0
+    return 500 + words + sum(2_000 + 4 * len(span.quote) for one in several for span in one.spans)
 
 
 def _head(seat: _DebaterModel, look: _ViewScore, part: str) -> NDArray[np.float32]:
@@ -482,7 +491,7 @@ def log_odds(p: float) -> float:
     return float(np.log(p / (1 - p)))
 
 
-def _bar(points: Sequence[tuple[float, float]], rate: float) -> float:
+def bar_for(points: Sequence[tuple[float, float]], rate: float) -> float:
     """The log-odds for a share of errors: between two measured shares on a straight line, past the last the last."""
     rates, odds = zip(*sorted(points), strict=True)
     return float(np.interp(np.log(rate), np.log(rates), odds))

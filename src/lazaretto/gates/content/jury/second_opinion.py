@@ -1,0 +1,176 @@
+"""The jury's score and a larger reader's as one, where such a reader is set up (``lazaretto deep setup``).
+
+It is asked in doubt alone: about what one look did not settle, where the jury is not sure of harm by itself.
+The log-odds of both are added; weights and bars come from sources that neither had seen (``with_jury.json``, made by
+``lab/benchmarks/fused_harm.py``). A sum can be talked down by whoever fools one of the two, so each keeps its own bar:
+what one is sure of by itself is unsafe, whatever the other says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from lazaretto.errors import MissingExtra, ModelError
+from lazaretto.gates.content.jury.scorer import JuryScores, bar_for
+from lazaretto.gates.content.jury.windows import clean
+from lazaretto.gates.content.records import InputKind, PreparedContent
+from lazaretto.models.deep import Reading, is_set_up, reader_for, shared_reader
+from lazaretto.processor_time import left, until
+from lazaretto.reading.text import reading_of
+
+NUMBERS = Path(__file__).parents[3] / "models" / "weights" / "reader" / "with_jury.json"
+_MOST_SECONDS = 10.0
+"""Of the processor, for one content."""
+_PAST = 0.001
+"""How far past a bar those are lifted that a reader is sure of."""
+_FUSED = ("text", "image", "pair")
+"""Heads of the jury that the sum was measured with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """The fitted numbers."""
+
+    reader: str
+    offset: float
+    jury: float
+    """Weight of the jury's log-odds after the debate."""
+    score: float
+    """Weight of the reader's."""
+    quick: float
+    """Log-odds of one model of the jury alone below which one look settles a text, and nobody else is asked: lower than
+    without the reader, which finds harm where the jury sees little."""
+    settled: tuple[float, float]
+    """Offset and weight of such a look that give the log-odds of both on average: what is not asked is shown on one
+    scale with what is."""
+    block: tuple[tuple[float, float], ...]
+    """(share of harmless content called unsafe, log-odds of both from which on it is)."""
+    alone: tuple[tuple[float, float], ...]
+    """(the same share, the reader's own log-odds from which on it is sure by itself)."""
+    allow: tuple[tuple[float, float], ...]
+    """(share of harmful content called safe, log-odds of both below which it is)."""
+
+    def odds(self, jury: float, score: float) -> float:
+        """Log-odds of both: 0 is the best guess."""
+        return self.offset + self.jury * jury + self.score * score
+
+    def bars(self, false_alarms: float, misses: float) -> tuple[float, float]:
+        """The log-odds below which content is allowed, and from which on it is unsafe, for these shares of errors."""
+        return min(0.0, bar_for(self.allow, misses)), max(0.0, bar_for(self.block, false_alarms))
+
+    def ruled(self, jury: float, score: float, false_alarms: float) -> float:
+        """Log-odds of both, at least at the bar where the reader is sure by itself."""
+        both = self.odds(jury, score)
+        sure = score >= bar_for(self.alone, false_alarms)
+        return max(both, self.bars(false_alarms, 0.5)[1] + _PAST) if sure else both
+
+
+@cache
+def joint(path: Path = NUMBERS) -> Joint:
+    """The numbers that ship."""
+    fields: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    for name in ("block", "alone", "allow"):
+        fields[name] = tuple((float(rate), float(odds)) for rate, odds in fields[name])
+    fields["settled"] = (float(fields["settled"][0]), float(fields["settled"][1]))
+    return Joint(**fields)
+
+
+def glance_numbers() -> Joint | None:
+    """The numbers for one look where the reader is set up; None where it is not."""
+    return joint() if is_set_up(joint().reader) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What the reader said of a content that the jury was in doubt about."""
+
+    reader: str
+    jury: float
+    """The jury's log-odds before it."""
+    score: float = 0.0
+    whole: bool = False
+    tokens: int = 0
+    fault: str = ""
+    """Why it has no answer; the jury then rules alone."""
+
+
+class Asked(Protocol):
+    """Whoever reads a second time, as of ``DeepReader``."""
+
+    name: str
+
+    def seconds_for(self, text: str) -> float:
+        """About what a first look takes."""
+        ...
+
+    def read(self, text: str, most_seconds: float = 10.0) -> Reading:
+        """What it makes of the text."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SecondOpinion:
+    """Asks the larger reader."""
+
+    reader: Asked | None = None
+    """Another than the one that is set up, for tests."""
+
+    def hear(self, prepared: PreparedContent, reading: JuryScores, jury: float, unsafe: float) -> Heard | None:
+        """The reader's word; None where it is not asked.
+
+        ``jury``: log-odds after the debate; ``unsafe``: those from which on the jury is sure by itself. Content that
+        the jury cannot read whole (other languages) is left to the gate ``second_reader``.
+        """
+        numbers = joint()
+        if jury >= unsafe or reading.head not in _FUSED or prepared.facts.get("language"):
+            return None
+        texts = _texts(prepared, reading)
+        if not texts or (self.reader is None and reader_for(texts[0], "harm") != numbers.reader):
+            return None
+        try:
+            reader = self.reader or shared_reader(numbers.reader)
+            return _read(reader, texts, Heard(numbers.reader, jury))
+        except (ModelError, MissingExtra) as error:
+            return Heard(numbers.reader, jury, fault=f"The second reader has no answer: {error}")
+
+
+def _read(reader: Asked, texts: Sequence[str], heard: Heard) -> Heard:
+    """The worst of the texts, as far as the time lasts; with no time for the first there is no answer."""
+    scores, tokens, whole = list[float](), 0, True
+    for text in texts:
+        if left() <= reader.seconds_for(text):
+            whole = False
+            break
+        one = reader.read(text, left(_MOST_SECONDS))
+        scores.append(one.harm)
+        tokens, whole = tokens + one.tokens, whole and one.whole
+    if not scores:
+        return replace(heard, fault="There was not enough processor time left for the second reader.")
+    return replace(heard, score=max(scores), whole=whole, tokens=tokens)
+
+
+def _texts(prepared: PreparedContent, reading: JuryScores) -> list[str]:
+    """What the reader reads: the text as it is and without its disguises, and what the jury found worst in it, so that
+    lines which the jury reads past do not water the content down for the reader."""
+    worst = reading.words
+    if prepared.kind is not InputKind.TEXT:
+        return [worst] if worst else []
+    plain = [view.text for view in reading_of(prepared.content.text).views(until())]
+    return list(dict.fromkeys([*plain, worst] if worst and worst != clean(plain[0]) else plain))
+
+
+def ruled_odds(heard: Heard, false_alarms: float, misses: float) -> tuple[float, tuple[float, float]] | None:
+    """Log-odds and bars of both together; None where the jury rules alone: nobody answered, or the reader saw a part
+    only and is not sure of harm in it."""
+    if heard.fault:
+        return None
+    numbers = joint()
+    odds, bars = numbers.ruled(heard.jury, heard.score, false_alarms), numbers.bars(false_alarms, misses)
+    return None if not heard.whole and odds < bars[1] else (float(np.clip(odds, -9.0, 9.0)), bars)
