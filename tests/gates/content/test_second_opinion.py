@@ -67,7 +67,19 @@ def test_it_is_asked_in_doubt_alone() -> None:
     for jury in (-2.0, 0.0, UNSAFE_FROM - 0.1):
         assert hear(Told(0.0), jury) is not None
     assert hear(Told(0.0), 0.0, head="lettering") is None, "the sum was not measured for words on a picture"
-    assert hear(Told(0.0), 0.0, language="mixed") is None, "what the jury cannot read whole is left to others"
+    assert hear(Told(0.0), 0.0, language="other") is None, "what the jury cannot read at all is left to others"
+
+
+def test_a_sentence_in_another_language_does_not_keep_the_reader_away() -> None:
+    english = "How do people get into a locked car without the key?"
+    text = f"{english} Der Kuchen steht auf dem Tisch, und die Kinder spielen draussen im Garten."
+    reader = Told(9.0)
+    finding = ruled(text, reader).finding
+    assert reader.read_texts == [english] and finding.outcome is Outcome.UNSAFE
+    calm = ruled(text, Told(-9.0)).finding
+    assert calm.undecided and heard_in(calm.evidence) is None, (
+        "what it did not read it clears not, and others are asked"
+    )
 
 
 def test_one_look_settles_less_where_the_reader_is_set_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -214,7 +214,7 @@ class JuryArbiter:
         cited = [p for p in debate.briefing.precedents if p.bears]
         sides = (spoken.get(Role.STRICT, ()), spoken.get(Role.LOOSE, ()))
         bars = None if limits is None else Bars(*(float(sigmoid(one)) for one in limits))
-        told = _told(heard)
+        told = self._told(heard)
         said = Grounds(
             IN_DOUBT if gray else rule, risk, bars, *sides, context, cited, undecided, told[0].summary if told else ""
         )
@@ -253,6 +253,19 @@ class JuryArbiter:
         rates = (self.rates.false_alarms, self.rates.misses)
         both = ruled_odds(heard, *rates) if heard is not None else None
         return (risk, settings.bars(*rates)) if both is None else (float(sigmoid(both[0])), both[1])
+
+    def _told(self, heard: Heard | None) -> tuple[Evidence, ...]:
+        """What the second reader said, as evidence; nothing where it was not asked."""
+        if heard is None:
+            return ()
+        if heard.fault:
+            return (Evidence("measure", heard.fault, {}),)
+        jury, other = (float(sigmoid(one)) for one in (heard.jury, heard.score))
+        words = f"A second reader ({heard.reader}) was asked: {other:.2f}; the jury alone says {jury:.2f}."
+        if ruled_odds(heard, self.rates.false_alarms, self.rates.misses) is None:
+            return (Evidence("measure", f"{words} It did not read all of it, and so clears nothing.", {}),)
+        data = {"reader": heard.reader, "jury": heard.jury, "score": heard.score, "whole": heard.whole}
+        return (Evidence("measure", words, {HEARD: data}),)
 
     def _risk(
         self, debate: DebateState, reading: JuryScores | None, positions: Mapping[Role, float]
@@ -322,20 +335,6 @@ class JuryGlance:
     @property
     def _spread(self) -> float:
         return self.models.settings["text"].spread
-
-
-def _told(heard: Heard | None) -> tuple[Evidence, ...]:
-    """What the second reader said, as evidence; nothing where it was not asked."""
-    if heard is None:
-        return ()
-    if heard.fault:
-        return (Evidence("measure", heard.fault, {}),)
-    jury, other = (float(sigmoid(one)) for one in (heard.jury, heard.score))
-    words = f"A second reader ({heard.reader}) was asked: {other:.2f}; the jury alone says {jury:.2f}."
-    if not heard.whole:
-        words += " It could not read all of it, and so clears nothing."
-    data = {"reader": heard.reader, "jury": heard.jury, "score": heard.score, "whole": heard.whole}
-    return (Evidence("measure", words, {HEARD: data}),)
 
 
 def heard_in(evidence: Sequence[Evidence]) -> Heard | None:

@@ -125,18 +125,20 @@ class SecondOpinion:
     def hear(self, prepared: PreparedContent, reading: JuryScores, jury: float, unsafe: float) -> Heard | None:
         """The reader's word; None where it is not asked.
 
-        ``jury``: log-odds after the debate; ``unsafe``: those from which on the jury is sure by itself. Content that
-        the jury cannot read whole (other languages) is left to the gate ``second_reader``.
+        ``jury``: log-odds after the debate; ``unsafe``: those from which on the jury is sure by itself. Of a text with
+        sentences in other languages the rest is read, and nothing is cleared by it: the gate ``second_reader`` is left
+        to say what the whole is.
         """
         numbers = joint()
-        if jury >= unsafe or reading.head not in _FUSED or prepared.facts.get("language"):
+        if jury >= unsafe or reading.head not in _FUSED:
             return None
         texts = _texts(prepared, reading)
         if not texts or (self.reader is None and reader_for(texts[0], "harm") != numbers.reader):
             return None
         try:
             reader = self.reader or shared_reader(numbers.reader)
-            return _read(reader, texts, Heard(numbers.reader, jury))
+            heard = _read(reader, texts, Heard(numbers.reader, jury))
+            return replace(heard, whole=heard.whole and "language" not in prepared.facts)
         except (ModelError, MissingExtra) as error:
             return Heard(numbers.reader, jury, fault=f"The second reader has no answer: {error}")
 
@@ -160,6 +162,8 @@ def _texts(prepared: PreparedContent, reading: JuryScores) -> list[str]:
     """What the reader reads: the text as it is and without its disguises, and what the jury found worst in it, so that
     lines which the jury reads past do not water the content down for the reader."""
     worst = reading.words
+    if "language" in prepared.facts:
+        return [clean(prepared.known_text)] if any(map(str.isalpha, prepared.known_text)) else []
     if prepared.kind is not InputKind.TEXT:
         return [worst] if worst else []
     plain = [view.text for view in reading_of(prepared.content.text).views(until())]
