@@ -126,9 +126,12 @@ class SecondReader:
         tasks = self._questions(context.earlier)
         if observation.image is not None or not observation.text or not tasks:
             return _no_opinion(observation, "It only reads texts that other gates left open.")
-        return await in_thread(self._read, observation, tasks)
+        heard = {task: _heard(context.earlier, _GATES[task]) for task in tasks}
+        suspected = tuple(task for task, one in heard.items() if one is not None and not one["whole"])
+        return await in_thread(self._read, observation, tasks, suspected)
 
-    def _read(self, observation: Observation, tasks: Sequence[Task]) -> Verdict:
+    def _read(self, observation: Observation, tasks: Sequence[Task], suspected: Sequence[Task] = ()) -> Verdict:
+        """``suspected``: questions that this reader may answer with yes alone, because another found harm in a part."""
         started = time.perf_counter()
         if left() <= 0:
             return _no_opinion(observation, "No processor time is left for a second reading.")
@@ -153,7 +156,7 @@ class SecondReader:
             spent = sum(one.tokens for every in known.values() for _, one in every)
             cost = Cost((time.perf_counter() - started) * 1000, spent, len(known))
             score = max(_score(one, task) for _, one in readings)
-            whole = all(one.whole for _, one in readings)
+            whole = task not in suspected and all(one.whole for _, one in readings)
             numbers[task] = {"reader": reader.name, "score": score, "whole": whole}
             found.append(self._finding(observation, task, reader, readings, cost))
         verdict = _joined(found, numbers) or _no_opinion(observation, unsettled, cost)
@@ -179,13 +182,15 @@ class SecondReader:
         return _joined(found, {task: numbers[task] for task in tasks}) or _no_opinion(observation, "", verdict.cost)
 
     def _questions(self, earlier: Sequence[Verdict]) -> tuple[Task, ...]:
-        """What is open, but for what rests on this reader's word already."""
+        """What is open, but for what rests on the word of the same reader already, on all of the text."""
         foreign = self._given is not None or ":" in self.settings.reader
-        return tuple(
-            task
-            for task in open_questions(earlier)
-            if (foreign and task in self.settings.answers) or not _heard(earlier, _GATES[task], self.settings.reader)
-        )
+        found = list[Task]()
+        for task in open_questions(earlier):
+            heard = _heard(earlier, _GATES[task])
+            same = heard is not None and self.settings.reader in ("auto", heard["reader"]) and heard["whole"]
+            if not same or (foreign and task in self.settings.answers):
+                found.append(task)
+        return tuple(found)
 
     def _reader_for(self, text: str, task: Task) -> Reader | None:
         """Whom to ask; None where nobody can tell."""
@@ -276,12 +281,10 @@ def open_questions(earlier: Sequence[Verdict]) -> tuple[Task, ...]:
     return tuple(tasks)
 
 
-def _heard(earlier: Sequence[Verdict], gate: str, reader: str) -> bool:
-    """Whether a gate's verdict rests on the reader's word already."""
-    told = (
-        one.data[HEARD] for verdict in earlier if verdict.gate == gate for one in verdict.evidence if HEARD in one.data
-    )
-    return any(reader not in SHIPPED or one["reader"] == reader for one in told)
+def _heard(earlier: Sequence[Verdict], gate: str) -> Mapping[str, Any] | None:
+    """What a gate's verdict says of a reader that it rests on already."""
+    told = (one.data for verdict in earlier if verdict.gate == gate for one in verdict.evidence)
+    return next((data[HEARD] for data in told if HEARD in data), None)
 
 
 def _all_views(reader: Reader, several: Sequence[View], most_seconds: float) -> _Readings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
@@ -21,7 +22,7 @@ from lazaretto.gates.content.jury.second_opinion import Heard, SecondOpinion, jo
 from lazaretto.gates.content.records import Content, Outcome, PreparedContent
 from lazaretto.gates.content.settings import ContentSettings
 from lazaretto.gates.second_reader import SecondReader, SecondReaderSettings
-from lazaretto.models.deep import Reading
+from lazaretto.models.deep import DeepReader, Reading
 from lazaretto.policy import DEFAULT_TRUST
 from lazaretto.types import Channel, Evidence, Observation, Ruling, Verdict
 
@@ -77,9 +78,10 @@ def test_a_sentence_in_another_language_does_not_keep_the_reader_away() -> None:
     finding = ruled(text, reader).finding
     assert reader.read_texts == [english] and finding.outcome is Outcome.UNSAFE
     calm = ruled(text, Told(-9.0)).finding
-    assert calm.undecided and heard_in(calm.evidence) is None, (
-        "what it did not read it clears not, and others are asked"
-    )
+    assert calm.undecided and heard_in(calm.evidence) is None, "it clears not what it did not read: others are asked"
+    doubtful = ruled(text, Told(2.0)).finding
+    heard = heard_in(doubtful.evidence)
+    assert doubtful.undecided and heard is not None and not heard.whole, "others may hold it, and clear it no more"
 
 
 def test_one_look_settles_less_where_the_reader_is_set_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,6 +122,8 @@ def test_the_sum_rises_with_both() -> None:
 
 def test_a_part_or_no_answer_clears_nothing() -> None:
     assert ruled_odds(Heard("mpnet", 1.0, -8.0, False), *RATES) is None
+    doubt = ruled_odds(Heard("mpnet", -1.0, 3.0, False), *RATES)
+    assert doubt is not None and doubt[0] >= 0, "a part may bring doubt"
     sure = ruled_odds(Heard("mpnet", 1.0, 9.0, False), *RATES)
     assert sure is not None and sure[0] >= sure[1][1], "harm in a part is harm"
     assert ruled_odds(Heard("mpnet", 1.0, fault="no"), *RATES) is None
@@ -164,6 +168,28 @@ def test_tuning_rules_again_by_both() -> None:
     assert again(add_reader=False) is None
 
 
+def test_what_is_doubtful_in_a_part_is_held_by_the_gate_after_it_or_left_open() -> None:
+    class Other(DeepReader):
+        name = "e5"
+
+        def __init__(self, harm: float) -> None:
+            self.harm = harm
+
+        def bar(self, task: str, rate: float) -> float:
+            return {0.01: 4.0, 0.05: 1.0}[rate]
+
+        def read(self, text: str, most_seconds: float = 10.0) -> Reading:
+            return Reading(-5.0, self.harm, self.name, "", True, 1)
+
+    item = Observation("ada", Channel.MESSAGE, DOUBTFUL)
+
+    def answer(harm: float, *suspected: Literal["harm"]) -> str:
+        return SecondReader(SecondReaderSettings(), Other(harm))._read(item, ("harm",), suspected).rule
+
+    assert (answer(-3.0), answer(-3.0, "harm")) == ("settled", "no_opinion")
+    assert answer(6.0, "harm") == "second_reading_harm"
+
+
 def test_the_gate_after_it_does_not_ask_the_same_reader_again() -> None:
     told = Evidence("measure", "asked", {HEARD: {"reader": "mpnet", "jury": 1.0, "score": 1.0, "whole": True}})
     gray = Verdict("content", "it_1", Ruling.WARN, 0.6, (0.0, 1.0), "in-doubt", (told,))
@@ -172,6 +198,8 @@ def test_the_gate_after_it_does_not_ask_the_same_reader_again() -> None:
     def asked(reader: str, *earlier: Verdict) -> tuple[str, ...]:
         return SecondReader(SecondReaderSettings(reader=reader))._questions(earlier)
 
+    part = replace(told, data={HEARD: {**told.data[HEARD], "whole": False}})
+    assert asked("auto", replace(gray, evidence=(part,))) == ("harm",), "it may still be held"
     assert asked("auto", gray) == asked("mpnet", gray) == ()
     assert asked("auto", order, gray) == ("orders",)
     assert asked("auto", replace(gray, evidence=())) == ("harm",)

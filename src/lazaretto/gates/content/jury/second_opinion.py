@@ -172,9 +172,9 @@ def _texts(prepared: PreparedContent, reading: JuryScores) -> list[str]:
 
 def ruled_odds(heard: Heard, false_alarms: float, misses: float) -> tuple[float, tuple[float, float]] | None:
     """Log-odds and bars of both together; None where the jury rules alone: nobody answered, or the reader saw a part
-    only and is not sure of harm in it."""
+    only and the sum would allow it."""
     if heard.fault:
         return None
     numbers = joint()
     odds, bars = numbers.ruled(heard.jury, heard.score, false_alarms), numbers.bars(false_alarms, misses)
-    return None if not heard.whole and odds < bars[1] else (float(np.clip(odds, -9.0, 9.0)), bars)
+    return None if not heard.whole and odds < bars[0] else (float(np.clip(odds, -9.0, 9.0)), bars)
