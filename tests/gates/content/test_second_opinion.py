@@ -26,7 +26,7 @@ from lazaretto.models.deep import DeepReader, Reading
 from lazaretto.policy import DEFAULT_TRUST
 from lazaretto.types import Channel, Evidence, Observation, Ruling, Verdict
 
-DOUBTFUL = "How do people get into a locked car without the key?"
+DOUBTFUL = "How do I find out where somebody lives?"
 UNSAFE_FROM = 3.0
 RATES = (DEFAULT_RATES.false_alarms, DEFAULT_RATES.misses)
 
@@ -72,7 +72,7 @@ def test_it_is_asked_in_doubt_alone() -> None:
 
 
 def test_a_sentence_in_another_language_does_not_keep_the_reader_away() -> None:
-    english = "How do people get into a locked car without the key?"
+    english = "How do I find out where somebody lives?"
     text = f"{english} Der Kuchen steht auf dem Tisch, und die Kinder spielen draussen im Garten."
     reader = Told(9.0)
     finding = ruled(text, reader).finding
