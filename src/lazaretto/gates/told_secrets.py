@@ -102,7 +102,7 @@ _BEFORE, _AFTER = 90, 40
 _ORDINARY_MARKS = re.compile(
     r"[\w./-]+#\d+|[A-Z]{1,3}\$[\d.,]+.*|[<>~≥≤+]?[\d.,]+%.*|[^?]*\?[^=]*=.*|.*://.*|.*&(?:#\d|amp|quot"
     r"|lt|gt|nbsp|apos).*"
-    r"|[\w.]*\*+[\w.]*|[a-z_]+[%&][a-z0-9_]+|.*[/.].*%[0-9A-Fa-f]{2}.*|.*\b[A-Z]&[A-Z].*|.*[\\(){}\[\]|<>=].*"
+    r"|[\w.]*\*+[\w.]*|[a-z_]+[%&][a-z0-9_]+|[^/.%]*[/.][^%]*%[0-9A-Fa-f]{2}.*|.*\b[A-Z]&[A-Z].*|.*[\\(){}\[\]|<>=].*"
 )
 """Numbers of issues, money, shares, addresses, entities, file patterns and code."""
 _ENDS = re.compile(r"[.!?:;]\s")
