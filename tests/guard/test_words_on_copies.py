@@ -44,6 +44,8 @@ class Item:
     trust: float
     ruling: Ruling
     ruled: int
+    flagged: bool
+    """Whether the gates hold it, or would."""
     erased: bool = False
 
 
@@ -83,7 +85,7 @@ class Model:
             name
             for name, one in self.items.items()
             if name != item and one.text == mine.text and not one.erased and not self.own(name)
-            if one.ruling > Ruling.WARN
+            if one.flagged
             if (one.trust <= mine.trust if harmful else one.trust >= mine.trust)
         }  # fmt: skip
 
@@ -119,7 +121,8 @@ class Story:
     async def copy(self, text: str, source: str, trust: dict[SourceClass, float]) -> None:
         made = await self.guard.remember(text, agent="ada", source=source, parents=[])
         self.told.append(f"copy {made.item} {source} {made.rule}")
-        self.model.items[made.item] = Item(text, trust[SourceClass(source)], made.ruling, self.head())
+        flagged = (made.would or made.ruling) > Ruling.WARN
+        self.model.items[made.item] = Item(text, trust[SourceClass(source)], made.ruling, self.head(), flagged)
 
     def head(self) -> int:
         return self.guard.ledger.head().seq
@@ -200,6 +203,7 @@ class Story:
             assert self.model.own(item) is None, "a person's word is never overturned"
             known = self.model.items[item]
             known.ruled, known.ruling = self.head(), self.guard.ledger.state(item).ruling or Ruling.ALLOW
+            known.flagged = known.ruling > Ruling.WARN
 
     async def compare(self) -> None:
         model, states = self.model, self.guard.ledger.states(list(self.model.items))
@@ -218,10 +222,15 @@ class Story:
             assert not (state.visible and item in listed), (item, self.told)
 
 
-def maker(open_guard: Open, blocklist: bool, store: str = "") -> Callable[[], Guard]:
+def maker(open_guard: Open, blocklist: bool, store: str = "", mode: str = "enforce") -> Callable[[], Guard]:
     def make() -> Guard:
         stages = [["blocklist"], ["orders"]] if blocklist else [["orders"]]
-        policy = {"preset": "minimal", "taint": {"ruling": "allow"}, "channels": {"memory": {"stages": stages}}}
+        policy = {
+            "preset": "minimal",
+            "mode": mode,
+            "taint": {"ruling": "allow"},
+            "channels": {"memory": {"stages": stages}},
+        }
         gate = ScriptedGate(lambda one: Ruling.REVIEW if "moved" in one.text else Ruling.ALLOW, "orders")
         return open_guard(policy, gates={"orders": gate}, store=store)
 
@@ -232,6 +241,11 @@ def maker(open_guard: Open, blocklist: bool, store: str = "") -> Callable[[], Gu
 @pytest.mark.parametrize("seed", range(10))
 async def test_items_stand_as_the_words_say_that_count(open_guard: Open, seed: int, blocklist: bool) -> None:
     await Story(maker(open_guard, blocklist), seed, blocklist).run(30)
+
+
+@pytest.mark.parametrize("seed", range(20, 24))
+async def test_and_where_a_policy_only_observes(open_guard: Open, seed: int) -> None:
+    await Story(maker(open_guard, False, mode="observe"), seed, False).run(30)
 
 
 @pytest.mark.slow
