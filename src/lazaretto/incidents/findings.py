@@ -105,8 +105,8 @@ class FindingLog:
         self.findings: dict[str, Finding] = {}
         """By item, in the order they were found."""
         self.waiting: dict[str, Waiting] = {}
-        self._waited: dict[str, Waiting] = {}
-        """Item -> the ruling on it that waited last: what undoing a repair or a release brings back to the queue."""
+        self._taken: dict[str, dict[str, Waiting]] = {}
+        """Receipt -> the rulings that waited until then, by item: what undoing it brings back to the queue."""
         self._copies: dict[str, set[str]] = {}
         """Item -> those held as the same: what becomes of it decides whether they wait for a person."""
         self.receipts: dict[str, Event] = {}
@@ -167,7 +167,6 @@ class FindingLog:
             self._ruled(event, body)
         elif event.kind is EventKind.LABELLED and event.body is not None:
             self.waiting.pop(item, None)
-            self._waited.pop(item, None)
             if body.get("label") == "harmful":
                 self._found(event, item, f"{BY_PERSON}harmful", 1.0).settled = True
                 self.findings[item].cleared = False
@@ -176,11 +175,12 @@ class FindingLog:
         elif event.kind is EventKind.APPEALED and item in self.waiting:
             self.waiting[item].appealed = True
         elif event.kind is EventKind.RELEASED:
-            self.waiting.pop(item, None)
+            self._take_out(item, str(body.get("receipt", "")))
             self._clear(item)
         elif event.kind is EventKind.ERASED:
             self.waiting.pop(item, None)
-            self._waited.pop(item, None)
+            for taken in self._taken.values():
+                taken.pop(item, None)
             if item in self.findings:
                 self.findings[item].settled = True
         elif event.kind is EventKind.REPAIRED and event.body is not None:
@@ -204,7 +204,7 @@ class FindingLog:
             since, appealed = (before.time, before.appealed) if before else (event.time, False)
             shown = without_secrets(body)
             waiting = Waiting(since, ruling.label, rule, risk, why_ruled(body)[:REASONS], copies, appealed, shown)
-            self.waiting[event.subject] = self._waited[event.subject] = waiting
+            self.waiting[event.subject] = waiting
             for one in copies:
                 self._copies.setdefault(one, set()).add(event.subject)
         if ruling >= Ruling.QUARANTINE and not rule.startswith((BY_FAILURE, BY_TAINT)):
@@ -234,18 +234,23 @@ class FindingLog:
                 finding.like.add(origin)
             if item in self.findings:
                 self.findings[item].settled, self.findings[item].cleared = True, False
-            self.waiting.pop(item, None)
+            self._take_out(item, event.subject)
 
     def _undone(self, event: Event, body: Mapping[str, Any]) -> None:
         self.undone.add(event.subject)
         for item, fields in body.get("restored", {}).items():
-            before, word = self._waited.get(item), fields.get("ruling")
+            before, word = self._taken.get(event.subject, {}).get(item), fields.get("ruling")
             mild = word is None or Ruling.from_label(word) <= Ruling.WARN
-            if before is not None and not mild and not fields.get("hidden"):
+            if before is not None and not fields.get("hidden"):
                 self.waiting[item] = before
             if item in self.findings and not fields.get("hidden") and mild:
                 self._clear(item)
                 self.findings[item].withdrawn = True
+
+    def _take_out(self, item: str, receipt: str) -> None:
+        before = self.waiting.pop(item, None)
+        if before is not None and receipt:
+            self._taken.setdefault(receipt, {})[item] = before
 
     def _found(self, event: Event, item: str, rule: str, risk: float | None) -> Finding:
         found = self.findings.get(item)
