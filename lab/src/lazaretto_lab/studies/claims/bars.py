@@ -3,9 +3,9 @@
     python -m lazaretto_lab.studies.claims.bars lab/results/facts/relation_left_out.jsonl.gz --out lab/results/facts
 
 A row is a pair (``training/claims/left_out.py`` writes them): its group, where its claims meet, the first model's
-probability of a conflict and the logits of the second model, each by a run that had not seen it. ``mpnet``: those of an
-earlier training of all-mpnet-base-v2, the second model where that is set up, by a run that had not seen it either;
-fewer rows have them.
+probability of a conflict (it was trained on no written text), and the logits of the second model by a run that had
+not seen it. ``mpnet``: the logits of an earlier training of all-mpnet-base-v2, the second model where that is set up;
+its rows are apart, since the two were trained on different texts.
 
 What the two say together is a weighted mean of their log-odds. For each weight the bar is the lowest at which no group
 of honest written pairs is held more often than ``MOST`` allows; our own topics, of other hands and other kinds, are

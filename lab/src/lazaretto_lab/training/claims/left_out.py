@@ -1,12 +1,11 @@
 """Joins the scores of the folds with what the gate knows of a pair, for the bars (``studies/claims/bars.py``).
 
     python -m lazaretto_lab.training.claims.left_out INPUTS lab/results/facts/relation_left_out.jsonl.gz \\
-        --first SCORES... --logits SCORES... --mpnet SCORES...
+        --logits SCORES... --mpnet SCORES...
 
-INPUTS is the folder that ``pairs.py`` wrote, SCORES are the files that ``distil.py`` (the first model) and
-``training.py`` (the others) kept. A row is a pair of written texts with what the run says that had left its kind of
-work out, or a pair of our own topics that no run trains on with those of the final run: the probability of a conflict
-by the first model, the logits of the others.
+INPUTS is the folder that ``pairs.py`` wrote, SCORES are the files that ``training.py`` kept. A row is a pair of written
+texts with the logits of the run that had left its kind of work out, or a pair of our own topics that no run trains on
+with those of the final run; and the probability of a conflict by the first model, which was trained on no written text.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.gates.memory.claims.extraction import claims_of
+from lazaretto.gates.memory.claims.extraction import Claim, claims_of
 from lazaretto.gates.memory.claims.relation import shared_relation_model
 from lazaretto.models.minilm import claim_minilm
 from lazaretto_lab.training.claims.facts_data import all_pairs
@@ -31,6 +30,8 @@ from lazaretto_lab.training.written import statements
 
 EACH_NOTE = 3
 """Of the pairs of notes only every so many: there are more of them than of all others."""
+_NEVER = ("far", "same", "two things")
+_TOGETHER = 32
 
 
 def unseen_logits(files: Sequence[Path]) -> dict[int, NDArray[np.float16]]:
@@ -46,25 +47,17 @@ def unseen_logits(files: Sequence[Path]) -> dict[int, NDArray[np.float16]]:
     return found
 
 
-def first_says(logits: NDArray[np.float16]) -> float:
-    """The probability of a conflict by the first model, at the temperature at which it ships."""
-    x = logits.astype(np.float64) / shared_relation_model().calibration.temperature
-    x = np.exp(x - x.max())
-    return round(float((x[1] + x[2]) / x.sum()), 4)
-
-
-def rows_of(
-    inputs: Path, first: dict[int, NDArray[np.float16]], readers: dict[str, dict[int, NDArray[np.float16]]]
-) -> list[dict[str, Any]]:
+def rows_of(inputs: Path, readers: dict[str, dict[int, NDArray[np.float16]]]) -> list[dict[str, Any]]:
     """Every pair that the folds scored, as the gate would meet it."""
     about = {(one.first, one.second): (group_of(one), one.language) for one in statements()}
     about |= {(one.old, one.new): (one.group, one.language) for one in all_pairs(crossed=True)}
     told = [json.loads(line) for line in (inputs / "rows.jsonl").read_text(encoding="utf-8").splitlines()]
-    told = [row for row in told if row["row"] in first and any(row["row"] in logits for logits in readers.values())]
+    told = [row for row in told if any(row["row"] in logits for logits in readers.values())]
     told = [row for row in told if not row["source"].startswith("notes_") or row["row"] % EACH_NOTE == 0]
     texts = list(dict.fromkeys(text for row in told for text in (row["old"], row["new"])))
     vectors = dict(zip(texts, np.asarray(claim_minilm().embed_texts(texts), np.float32), strict=True))
     found: list[dict[str, Any]] = []
+    asked: list[tuple[Claim, Claim, float]] = []
     for row in told:
         old, new = claims_of(row["old"]), claims_of(row["new"])
         if not old or not new:
@@ -72,12 +65,18 @@ def rows_of(
         group, language = about.get((row["old"], row["new"]), (row["source"].partition("_")[0], ""))
         cosine = float(vectors[row["old"]] @ vectors[row["new"]])
         one = {"source": row["source"], "group": group, "language": language,
-               "place": place_of(old[0], new[0], cosine), "cosine": round(cosine, 3),
-               "first": first_says(first[row["row"]])}  # fmt: skip
+               "place": place_of(old[0], new[0], cosine), "cosine": round(cosine, 3), "first": 0.0}  # fmt: skip
         for name, logits in readers.items():
             if row["row"] in logits:
                 one[name] = [round(float(x), 2) for x in logits[row["row"]]]
         found.append(one)
+        asked.append((old[0], new[0], cosine))
+    read = [n for n, one in enumerate(found) if one["place"] not in _NEVER]
+    for start in range(0, len(read), _TOGETHER):
+        some = read[start : start + _TOGETHER]
+        answers = shared_relation_model().compare([asked[n] for n in some])
+        for n, related in zip(some, answers, strict=True):
+            found[n]["first"] = round(related.conflict, 4)
     return found
 
 
@@ -86,12 +85,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("inputs", type=Path)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--first", type=Path, nargs="+", required=True)
     parser.add_argument("--logits", type=Path, nargs="+", required=True)
     parser.add_argument("--mpnet", type=Path, nargs="*", default=[])
     given = parser.parse_args()
     readers = {"logits": unseen_logits(given.logits), "mpnet": unseen_logits(given.mpnet)}
-    rows = rows_of(given.inputs, unseen_logits(given.first), readers)
+    rows = rows_of(given.inputs, readers)
     with gzip.open(given.out, "wt", encoding="utf-8") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
     print(f"{len(rows)} pairs")
