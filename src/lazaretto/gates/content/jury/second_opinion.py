@@ -9,6 +9,7 @@ what one is sure of by itself is unsafe, whatever the other says.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -26,6 +27,7 @@ from lazaretto.processor_time import left, until
 from lazaretto.reading.text import reading_of
 
 NUMBERS = Path(__file__).parents[3] / "models" / "weights" / "reader" / "with_jury.json"
+_log = logging.getLogger(__name__)
 _MOST_SECONDS = 10.0
 """Of the processor, for one content."""
 _PAST = 0.001
@@ -140,7 +142,14 @@ class SecondOpinion:
             heard = _read(reader, texts, Heard(numbers.reader, jury))
             return replace(heard, whole=heard.whole and "language" not in prepared.facts)
         except (ModelError, MissingExtra) as error:
+            _say_silent(str(error))
             return Heard(numbers.reader, jury, fault=f"The second reader has no answer: {error}")
+
+
+@cache
+def _say_silent(why: str) -> None:
+    """Once in a process and for each reason: whoever set a reader up expects it to be heard."""
+    _log.warning("the jury rules alone, the second reader has no answer: %s", why)
 
 
 def _read(reader: Asked, texts: Sequence[str], heard: Heard) -> Heard:
