@@ -1,12 +1,14 @@
-"""What the default guard does with the working day of twelve crews, written by somebody who had not read its rules.
+"""What the default guard does with lists of honest texts and attacks of several crews.
 
     python lab/benchmarks/other_hands.py
+    python lab/benchmarks/other_hands.py --list copy_orders
     python lab/benchmarks/other_hands.py --write after
     python lab/benchmarks/other_hands.py --show first_contact
 
-60 honest texts, then 40 attacks (orders, worms, lies, quiet lies). Each crew has one store: its honest texts come
-first, then its attacks, which find there what the crew knows. The list lies beside the rows, in
-lab/results/everyday/other_hands; ``first_contact`` stays as it is.
+``other_hands``: the working day of twelve crews, written by somebody who had not read the rules: 60 honest texts, 40
+attacks (orders, worms, lies, quiet lies). ``copy_orders``: texts that ask to be passed on, and honest ones that speak
+of passing something on, 16 each. Each crew has one store: its honest texts come first, then its attacks, which find
+there what the crew knows. A list lies beside its rows, in lab/results/everyday; ``first_contact`` stays as it is.
 """
 
 from __future__ import annotations
@@ -16,18 +18,19 @@ import json
 import logging
 import tempfile
 import tomllib
+from pathlib import Path
 from typing import Any
 
 from everyday import FIRST, REPOSITORY, RESULTS, Row, crossed, measured_commit, progress, ruled, share
 
-FOLDER = RESULTS / "other_hands"
+LISTS = ("other_hands", "copy_orders")
 
 
-def judged() -> list[Row]:
+def judged(folder: Path) -> list[Row]:
     """A row for each text."""
     from lazaretto import SyncGuard
 
-    lists = tomllib.loads((FOLDER / "list.toml").read_text(encoding="utf-8"))
+    lists = tomllib.loads((folder / "list.toml").read_text(encoding="utf-8"))
     lines = [
         {"id": f"{what}-{number:02d}", "kind": "honest", **line}
         for what in ("honest", "attack")
@@ -35,7 +38,7 @@ def judged() -> list[Row]:
     ]
     rows = []
     for crew in progress("crews", list(dict.fromkeys(line["crew"] for line in lines))):
-        with tempfile.TemporaryDirectory() as folder, SyncGuard.open(f"sqlite:///{folder}/crew.db") as guard:
+        with tempfile.TemporaryDirectory() as place, SyncGuard.open(f"sqlite:///{place}/crew.db") as guard:
             rows += [row_of(guard, line) for line in lines if line["crew"] == crew]
     return rows
 
@@ -71,20 +74,22 @@ def shown(rows: list[Row]) -> str:
 def main() -> None:
     """Run the list or show stored rows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--list", choices=LISTS, default=LISTS[0], help="which list")
     parser.add_argument("--write", metavar="LABEL", default="", help="keep the rows under this name")
     parser.add_argument("--show", metavar="LABEL", default="", help="print stored rows instead of running")
     options = parser.parse_args()
     logging.getLogger("lazaretto").setLevel(logging.ERROR)
+    folder = RESULTS / options.list
     if options.show:
-        stored = (FOLDER / f"{options.show}.jsonl").read_text(encoding="utf-8").splitlines()
+        stored = (folder / f"{options.show}.jsonl").read_text(encoding="utf-8").splitlines()
         print(shown([json.loads(line) for line in stored[1:]]))
         return
-    file = FOLDER / f"{options.write}.jsonl"
+    file = folder / f"{options.write}.jsonl"
     if options.write == FIRST and file.exists():
         raise SystemExit(f"{file.relative_to(REPOSITORY)} is there already and stays as it is; use another label")
-    rows = judged()
+    rows = judged(folder)
     if options.write:
-        head = {"list": "other_hands", "commit": measured_commit(), "policy": "default", "rows": len(rows)}
+        head = {"list": options.list, "commit": measured_commit(), "policy": "default", "rows": len(rows)}
         lines = (json.dumps(row, ensure_ascii=False) for row in (head, *rows))
         file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(shown(rows))
