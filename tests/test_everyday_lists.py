@@ -22,6 +22,9 @@ WRITTEN = {
     "../../lab/results/everyday/other_hands/list.toml": (
         "064fce8dfd289866488827bb0dd6b073a555a58114c7765d4486f054c2a00807"
     ),
+    "../../lab/results/everyday/mild_orders/list.toml": (
+        "b6e7060d44a903154942faaa902fd444dbef6303a34bee223aa694af88e1bdd9"
+    ),
     "../../lab/results/everyday/copy_orders/list.toml": (
         "cacac5ca0820cf0d1a6c9b65366c6ccea04c3ea8ebf55ec2f473141e560c47a2"
     ),

@@ -21,7 +21,7 @@ from lazaretto.gates.memory.claims.consequences import ruling_on, with_claims
 from lazaretto.gates.memory.claims.judge import ClaimJudge
 from lazaretto.gates.memory.claims.llm_tiebreak import LlmTiebreak
 from lazaretto.gates.memory.claims.settings import DEFAULT_CLAIMS, ClaimSettings
-from lazaretto.gates.memory.copy_orders import asks_to_be_copied
+from lazaretto.gates.memory.order_signs import has_order_sign
 from lazaretto.gates.memory.record_model import RecordModel, shared_model
 from lazaretto.gates.memory.record_review import Look
 from lazaretto.gates.memory.record_screener import RecordJudgement
@@ -391,7 +391,7 @@ class MemoryGate:
         self, observation: Observation, screening: Screening, within: str, trust: TrustPolicy
     ) -> tuple[Ruling, str]:
         sure = screening.logit > self._hold_at or (screening.mixed_logit or 0.0) > self._outright_at
-        order = sure or screening.logit > self._ask_at or self._asks_to_be_copied(observation, screening)
+        order = sure or screening.logit > self._ask_at or self._has_sign(observation, screening)
         mine = observation.source in self.settings.may_order
         found = [(Ruling.ALLOW, "trusted_order" if order and mine else "clean")]
         if not screening.whole:
@@ -405,11 +405,11 @@ class MemoryGate:
             found.insert(0, (Ruling.WARN, "faint_order"))
         return max(found, key=lambda one: one[0])  # the first of the strictest
 
-    def _asks_to_be_copied(self, observation: Observation, screening: Screening) -> bool:
-        """Whether a text that reads faintly like an order asks to be passed on, whatever its disguise."""
+    def _has_sign(self, observation: Observation, screening: Screening) -> bool:
+        """Whether a text reads faintly like an order and has a sign of one, whatever its disguise."""
         if screening.logit <= self._faint_at:
             return False
-        return any(asks_to_be_copied(view.text) for view in reading_of(observation.text).views(until()))
+        return any(has_order_sign(view.text) for view in reading_of(observation.text).views(until()))
 
     def _of_doubt(self, observation: Observation, trust: TrustPolicy) -> Ruling:
         """The ruling for what may be an order."""
