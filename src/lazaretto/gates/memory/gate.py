@@ -86,7 +86,12 @@ class MemorySettings:
         Ruling.QUARANTINE
     )
     possible_order: Annotated[
-        RulingWord, Field(description="Ruling for a text between the thresholds of the two rates.")
+        RulingWord,
+        Field(
+            description="Ruling for a text between the thresholds of the two rates, or above that of `faint_rate` with a"
+            " sign of an order: it asks to be passed on, speaks to machines that read, or wants something kept from"
+            " somebody."
+        ),
     ] = Ruling.REVIEW
     possible_order_untrusted: Annotated[
         RulingWord, Field(description="The same for sources trusted less than `readable_trust`.")
