@@ -113,3 +113,19 @@ def test_lines_that_are_read_together_are_still_lines() -> None:
     text = "a\r\nb\r\nAKCp8abcdefghij12345\r\npassword: hunter22\r\n\r\nend"
     found = find_secrets(text)
     assert [text[one.start : one.end].strip() for one in found] == ["AKCp8abcdefghij12345", "hunter22"]
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("The password is Blau99,Meer!x7", "The password is {}"),
+        ("My password is S3cr3t;Pa55.", "My password is {}."),
+        ('The passphrase is "tiger\'s lamp ocean seven", keep it.', 'The passphrase is "{}", keep it.'),
+        ("The passphrase is 'ocean lamp \"seven\" tiger'.", "The passphrase is '{}'."),
+        (f'The recovery phrase is "{" ".join(["orchard"] * 24)}".', 'The recovery phrase is "{}".'),
+        ("The password is Abc123!x,then restart host2.", "The password is {},then restart host2."),
+        ("The password is Abc123!x,host=db2,port=54", "The password is {},host=db2,port=54"),
+    ],
+)
+def test_a_secret_is_removed_whole_and_nothing_else(text: str, left: str) -> None:
+    assert without_secrets(text, find_secrets(text)) == left.format("[secret value removed]")

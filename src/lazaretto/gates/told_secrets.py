@@ -107,6 +107,8 @@ _ORDINARY_MARKS = re.compile(
 """Numbers of issues, money, shares, addresses, entities, file patterns and code."""
 _ENDS = re.compile(r"[.!?:;]\s")
 _TRAILING = ".)]}!?:…"
+_REST = re.compile(r"(?:[,;](?=[^\s,;]{0,60}[\d!?%&$*#])[^\s'\"`,;»”=:]{1,60}(?![^\s'\"`,;»”]))+")
+"""More of a secret after a comma or semicolon; never what names a value of its own."""
 
 _PIN = re.compile(
     r"\b(?:PIN|(?:[Mm]y|[Yy]our|[Hh]is|[Hh]er|[Oo]ur|[Cc]ard|SIM|phone) pin)(?:[ -][Cc]odes?)?\b"
@@ -115,10 +117,11 @@ _PIN = re.compile(
     r"[:\s]\s{0,3})(?P<word>\d{4,8})(?![\w%€$-]|[.,:/]\d|\s?(?:digits|stellig|times|€|EUR|USD))"
 )
 """Codes of cards. Those of doors are no secrets among the crew that opens them: notes are full of them."""
+_QUOTED = r"\"[^\"\n]{8,240}|«[^»\n]{8,240}|“[^”\n]{8,240}|'(?:[^'\n]|(?<=\w)'(?=\w)){8,240}"
 _PHRASE = re.compile(
     r"\b(?:pass[ -]?phrase|(?:recovery|seed) phrase|phrase (?:secrète|de passe|de récupération)|frase[ -]senha"
     r"|frase (?:de paso|secreta|segreta|de recuperación|de recuperação|di recupero))\b"
-    rf"{_OF}{_IS}(?P<word>['\"«“][^'\"»”\n]{{8,120}}|(?:[^\W\d_]{{2,12}} ){{3,23}}[^\W\d_]{{2,12}}(?=[.,;!\n]|$))", re.I
+    rf"{_OF}{_IS}(?P<word>{_QUOTED}|(?:[^\W\d_]{{2,12}} ){{3,23}}[^\W\d_]{{2,12}}(?=[.,;!\n]|$))", re.I
 )  # fmt: skip
 _OPENS = re.compile(
     r"(?:a|an|the|as|in|on|at|by|for|from|not|no|never|always|also|still|now|only|too|very|quite|so|up"
@@ -156,7 +159,8 @@ def told_secrets(piece: str) -> Iterator[tuple[int, int]]:
         for match in pattern.finditer(piece):
             word = match["word"].rstrip(_TRAILING)
             if _is_said(word, people=bool(match["pass"])):
-                yield match.start("word"), match.start("word") + len(word)
+                end = match.start("word") + len(word)
+                yield match.start("word"), _with_the_rest(piece, end)
     for match in _MARKED.finditer(piece):
         word = match[0].rstrip(_TRAILING)
         if _is_marked(word) and _named_around(piece, match.start(), match.start() + len(word)):
@@ -164,9 +168,17 @@ def told_secrets(piece: str) -> Iterator[tuple[int, int]]:
     for match in _PIN.finditer(piece):
         yield match.span("word")
     for match in _PHRASE.finditer(piece):
-        words = match["word"].strip("'\"«“ ")
-        if not _OPENS.match(words) and not any(_DESCRIBING.fullmatch(one) for one in words.split()):
-            yield match.span("word")
+        words = match["word"].lstrip("'\"«“ ")
+        if words[:1] in "[<{" or _OPENS.match(words):  # a mark or a placeholder, or how a sentence goes on
+            continue
+        if not any(_DESCRIBING.fullmatch(one) for one in words.split()):
+            yield match.end("word") - len(words), match.end("word")
+
+
+def _with_the_rest(piece: str, end: int) -> int:
+    """Where a secret ends with a comma or semicolon inside it: what follows without a gap, and is no ordinary word."""
+    rest = _REST.match(piece, end)
+    return end if rest is None else end + len(rest[0].rstrip(_TRAILING))
 
 
 def _is_said(word: str, *, people: bool) -> bool:

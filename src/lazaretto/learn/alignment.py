@@ -60,6 +60,11 @@ class _Copy:
     """Events that held it for that, and released it again."""
 
     @property
+    def returns(self) -> bool:
+        """Whether words let it be in use, once it stands as it should."""
+        return self.before.visible if self.word is None else _label(self.word) == "benign"
+
+    @property
     def as_told(self) -> bool:
         """Whether it stands as it was told, but for what it was made from."""
         told = self.before
@@ -119,13 +124,16 @@ class Alignment:
                 drafts = [draft for copy in copies for draft in _drafts(copy, notes.get(copy.item, ()))]
                 if not drafts:
                     return done
+                tainted = self._tainted(copies)
                 try:
-                    self._ledger.append(drafts, states={one.item: one.now for one in copies}, no_label_after=seq)
+                    self._ledger.append(
+                        [*drafts, *tainted], states={one.item: one.now for one in copies}, no_label_after=seq
+                    )
                 except StaleState:
                     continue
                 log_acts(drafts)
                 self._follow()
-                return self._followed(copies, done)
+                return self._followed(copies, tainted, done)
         raise StoreUnavailable("what says the same as an item keeps changing; what was said of the item stands")
 
     def _follow(self) -> None:
@@ -176,12 +184,23 @@ class Alignment:
                 found.setdefault(origins[0], []).append(event.seq)
         return found
 
-    def _followed(self, copies: Sequence[_Copy], done: Aligned) -> Aligned:
+    def _tainted(self, copies: Sequence[_Copy]) -> list[Draft]:
+        """The rulings on what came from copies that were in use, and on copies that return while a source is held."""
+        held = [one.item for one in copies if one.now.visible and not one.returns]
+        drafts = self._taints.holding(held)
+        for one in copies:
+            if one.returns and one.word is None and all(draft.subject != one.item for draft in drafts):
+                drafts += self._taints.on_return(one.item, [event.seq for event in one.given])
+        return drafts
+
+    def _followed(self, copies: Sequence[_Copy], tainted: Sequence[Draft], done: Aligned) -> Aligned:
+        self._taints.tell(tainted)
         done.changed = [one.item for one in copies]
         states = self._ledger.states(done.changed)
         held = [one.item for one in copies if one.now.visible and not states[one.item].visible]
         shown = [one.item for one in copies if not one.now.visible and states[one.item].visible]
-        done.held = self._taints.hold_what_came_from(held) if held else ()
+        more = self._taints.hold_what_came_from(held, tainted) if held or tainted else ()
+        done.held = (*(draft.subject for draft in tainted), *more)
         done.released = self._taints.release_what_came_from(shown) if shown else ()
         return done
 

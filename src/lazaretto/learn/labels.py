@@ -50,17 +50,21 @@ class Labels:
         if label not in LABELS:
             raise InputError("label", f"is {label!r}", f"Use {' or '.join(LABELS)}")
         seen = self._ledger.state(check_name(item, "item", printable=True))
-        require_not_own(caller, by, self._items(self._alignment.condemned_with([item])))
         if LABELS[label] is Ruling.BLOCK:
-            return self._harmful(item, by)
+            return self._harmful(item, by, caller)
         try:
             return self._fine(item, by, caller, with_copies=not seen.erased)
         except NotYours:  # the caller wrote the item, or something that was made from a copy
             return self._fine(item, by, caller, with_copies=False)
 
-    def _harmful(self, item: str, by: str) -> Event:
+    def _refuse_own(self, item: str, by: str, caller: Identity | None) -> None:
+        """``NotYours`` where the word on an item condemned a copy that the caller wrote."""
+        require_not_own(caller, by, self._items(self._alignment.condemned_with([item])))
+
+    def _harmful(self, item: str, by: str, caller: Identity | None) -> Event:
         for _ in range(_TRIES):
             seq = self._ledger.head().seq
+            self._refuse_own(item, by, caller)
             copies = self._copies_of(item, "harmful")
             states = {item: self._ledger.state(item), **copies}
             ruled = [Draft(EventKind.RULED, one, body=plain(condemned(one))) for one in states]
@@ -84,6 +88,7 @@ class Labels:
         """Release an item, and with it what followed from the suspicion: holds, and repairs that started from it."""
         for _ in range(_TRIES):
             seq = self._ledger.head().seq
+            self._refuse_own(item, by, caller)
             state, back = self._ledger.state(item), taking_back([item], self._ledger)
             copies = self._copies_of(item, "benign", without=back.states) if with_copies else {}
             own = {one.id for one in self._items(list(copies)) if is_own(caller, by, one)} if copies else set()
@@ -122,10 +127,20 @@ class Labels:
     def settle(self, keep: str, over: str, by: str, caller: Identity | None = None) -> None:
         """Record that ``keep`` holds and ``over`` is replaced by it; whoever wrote one of the two does not decide."""
         ours, theirs = self._ledger.item(keep), self._ledger.item(over)
-        require_not_own(caller, by, (ours, theirs))
-        self._ledger.append(settling(self._ledger, ours, theirs, by))
-        self._lessons.catch_up()
-        self._alignment.align([keep, over])
+        for _ in range(_TRIES):
+            seq = self._ledger.head().seq
+            require_not_own(caller, by, (ours, theirs))
+            self._refuse_own(keep, by, caller)
+            states = self._ledger.states([keep, over])
+            try:
+                drafts = settling(self._ledger, ours, theirs, by)
+                self._ledger.append(drafts, states=states, no_label_after=seq)
+            except StaleState:
+                continue  # one of them changed in between
+            self._lessons.catch_up()
+            self._alignment.align([keep, over])
+            return
+        raise StoreUnavailable(f"{keep} and {over} keep changing; nothing was recorded, try again")
 
     def _copies_of(self, item: str, label: str, without: Collection[str] = ()) -> dict[str, ItemState]:
         """The copies that are given the same word: none that a repair started from, to be taken back first."""

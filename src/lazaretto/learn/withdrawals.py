@@ -72,6 +72,8 @@ class _Plan:
     restored: list[str] = field(default_factory=list)
     released: list[str] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)
+    tainted: list[Draft] = field(default_factory=list)
+    """The ruling on the item itself, where something that it was made from is held by now."""
 
 
 class Withdrawals:
@@ -129,7 +131,7 @@ class Withdrawals:
                 cleared = [*plan.restored, *plan.released]
                 require_not_own(caller, by, self._ledger.items(ids=cleared, hidden=True, limit=None))
             try:
-                self._ledger.append(plan.drafts, states=plan.states, no_label_after=seq)
+                self._ledger.append([*plan.drafts, *plan.tainted], states=plan.states, no_label_after=seq)
             except StaleState:
                 continue
             return self._followed(said, plan)
@@ -161,8 +163,9 @@ class Withdrawals:
         gone = [*(event.seq for event in own), *self._noted(said)]
         told = {"by": by, "decision": said.seq, "label": body.get("label")}
         self._restore(plan, item, gone, before, told)
+        plan.tainted = self._taints.on_return(item, gone) if before.visible else []
         if body.get("label") == "harmful":
-            self._what_was_held(plan, said, before, by)
+            self._what_was_held(plan, said, before.visible and not plan.tainted, by)
         else:
             self._what_was_released(plan, said, own[-1].seq, by)
         plan.left.update({one: JUDGED_BY_IT for one in self._judged_by(item, said.seq) if one not in plan.restored})
@@ -216,10 +219,10 @@ class Withdrawals:
         plan.drafts.append(Draft(EventKind.WITHDRAWN, item, body={"events": list(gone), "was": stood, **told}))
         plan.restored.append(item)
 
-    def _what_was_held(self, plan: _Plan, said: Event, before: ItemState, by: str) -> None:
+    def _what_was_held(self, plan: _Plan, said: Event, returns: bool, by: str) -> None:
         """What was held because an item was called harmful: as before, where nothing else holds it."""
         held = self._held_since(said)
-        if not before.visible:
+        if not returns:
             plan.left.update(dict.fromkeys(held, "it was made from it, which is held still"))
             return
         was = states_before(self._ledger, dict.fromkeys(held, said.seq)) if held else {}
@@ -348,13 +351,14 @@ class Withdrawals:
         aligned = self._alignment.align([said.subject])
         self._lessons.catch_up()
         log_acts(plan.drafts)
+        self._taints.tell(plan.tainted)
         item, label = said.subject, str((said.body or {}).get("label"))
-        held: tuple[str, ...] = ()
+        held: tuple[str, ...] = tuple(draft.subject for draft in plan.tainted)
         if label == "harmful":
             freed = self._taints.without_cause([item])
             plan.released += freed
         elif self._ledger.state(item).held:
-            held = self._taints.hold_what_came_from([item])
+            held += self._taints.hold_what_came_from([item], plan.tainted)
         left = {one: why for one, why in plan.left.items() if one not in held and one not in plan.released}
         done = Withdrawal(
             said.seq, item, label, tuple(plan.restored), tuple(plan.released), held, left, tuple(self._notes(said.seq))

@@ -294,9 +294,10 @@ def _weighed(item: Observation) -> bool:
     return item.fields is not None and not item.text
 
 
-def _excused(item: str, ledger: Ledger) -> bool:
-    """Whether a person spoke for the item."""
-    return _spoken_for(standing_events(ledger, _WORDS, subject=item))
+def _excused(item: str, ledger: Ledger, without: Collection[int] = ()) -> bool:
+    """Whether a person spoke for the item, by other events than ``without``."""
+    told = standing_events(ledger, _WORDS, subject=item)
+    return _spoken_for(event for event in told if event.seq not in without)
 
 
 def _spoken_for(told: Iterable[Event]) -> bool:
@@ -316,10 +317,15 @@ def _spoken_for(told: Iterable[Event]) -> bool:
     return benign or released
 
 
-def today(observation: Observation, ledger: Ledger, graph: ProvenanceGraph, ruling: Ruling) -> Verdict | None:
-    """The taint of an item by its sources' state now; none where a person released it after a taint."""
+def today(
+    observation: Observation, ledger: Ledger, graph: ProvenanceGraph, ruling: Ruling, without: Collection[int] = ()
+) -> Verdict | None:
+    """The taint of an item by its sources' state now; none where a person released it after a taint.
+
+    ``without``: events about it that are about to be taken back.
+    """
     sources = graph.came_from(observation.id)
-    if _weighed(observation) or not sources or _excused(observation.id, ledger):
+    if _weighed(observation) or not sources or _excused(observation.id, ledger, without):
         return None
     made = replace(observation, parents=tuple(source for source, derived in sources.items() if derived))
     met = [source for source, derived in sources.items() if not derived]

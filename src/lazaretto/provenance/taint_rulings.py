@@ -6,7 +6,7 @@ Holding follows a finding and may be called again after an interruption; it then
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from lazaretto.ledger import Ledger
@@ -139,6 +139,17 @@ class TaintRulings:
         found = list(taint.spread_of(items, self._ledger, self._graph, ruling).tainted.values())
         decisions = [taint.taint_decision(verdict) for verdict in found[: self._policy.repair.max_items]]
         return [Draft(EventKind.RULED, one.item, body=plain(one)) for one in decisions]
+
+    def on_return(self, item: str, without: Collection[int] = ()) -> list[Draft]:
+        """The ruling on an item that comes back into use, where something that it was made from is held by now.
+
+        ``without``: events about it that are taken back with that.
+        """
+        ruling = self._policy.taint.ruling
+        if ruling <= Ruling.WARN or self._policy.mode == "observe":
+            return []
+        found = taint.today(self._ledger.item(item), self._ledger, self._graph, ruling, without)
+        return [] if found is None else [Draft(EventKind.RULED, item, body=plain(taint.taint_decision(found)))]
 
     def releases_with(self, items: Sequence[str]) -> list[Draft]:
         """The release of what is held only because these items were."""
