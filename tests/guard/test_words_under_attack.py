@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from tests.guard.test_words_that_count import MORE, Open, kept, listed, opened, visible
 
-from lazaretto import Guard
-from lazaretto.errors import NotYours
+from lazaretto import Guard, Ruling
+from lazaretto.errors import NotYours, RepairRefused
+from lazaretto.testing import ScriptedGate
 
 __all__ = ["opened"]  # the fixture
 
@@ -103,3 +104,28 @@ async def test_a_process_that_dies_holds_what_came_from_a_copy_first(
     again = opened()
     await made(again, "The crane is in berth two.")
     assert visible(again, user, below) == [False, False]
+
+
+async def test_nor_releases_what_is_called_harmful_at_that_moment(
+    open_guard: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gates blocked it already: its state says nothing of the new word."""
+    policy = {"preset": "minimal", "channels": {"memory": {"stages": [["orders"]]}}}
+    guard = open_guard(policy, gates={"orders": ScriptedGate(lambda _: Ruling.BLOCK, "orders")})
+    older, mine = await kept(guard), await kept(guard, agent="bob")
+    await guard.label(older, "benign", by="ana")
+    first = await kept(guard)
+    assert visible(guard, mine, first) == [True, False]
+    look, tries = guard._core.alignment.condemned_with, list[int]()
+
+    def slowly(items: Sequence[str]) -> list[str]:
+        found = look(items)
+        if not tries:
+            tries.append(1)
+            guard._core.labels.label(first, "harmful", "ana")
+        return found
+
+    monkeypatch.setattr(guard._core.alignment, "condemned_with", slowly)
+    with pytest.raises(RepairRefused):
+        await guard.release(first, by="bob")
+    assert tries and visible(guard, first, mine) == [False, False]

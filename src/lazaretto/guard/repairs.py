@@ -144,6 +144,7 @@ class Repairs:
         await self._judge_replacements(plan)
 
         def work() -> Receipt:
+            seq = self._core.ledger.head().seq
             shown = [step.item for step in plan.steps if step.action == "show"]
             touched = {step.item for step in plan.steps}
             back = taking_back(shown, self._core.ledger, touched) if shown else TakenBack()
@@ -155,7 +156,7 @@ class Repairs:
             cleared += self._core.alignment.condemned_with(shown)
             self._ask_before_clearing(caller, cleared, by)
             followed = [*back.drafts, *released, *also]
-            receipt = engine.apply(plan, self._core.ledger, self._core.policy.repair, followed, back.states)
+            receipt = engine.apply(plan, self._core.ledger, self._core.policy.repair, followed, back.states, seq)
             log_acts([engine.receipt_draft(receipt), *followed])
             self._core.lessons.catch_up()
             return receipt

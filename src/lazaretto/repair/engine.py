@@ -118,16 +118,19 @@ def apply(
     limits: RepairLimits,
     also: Sequence[Draft] = (),
     states: Mapping[str, ItemState] | None = None,
+    no_label_after: int | None = None,
 ) -> Receipt:
     """Do what the plan says, as a whole, and return the proof.
 
-    ``also`` is recorded with it or not at all, and only while items stand as in ``states``.
+    ``also`` is recorded with it or not at all, and only while items stand as in ``states``; nothing is where a person
+    labelled one of them after the event ``no_label_after``.
     """
     check_limits(plan, limits)
     check_plan(plan, ledger)
     receipt, drafts = drafted(plan, ledger)
     try:
-        ledger.append([*drafts, *also], states={**(states or {}), **states_before(plan)})
+        stood = {**(states or {}), **states_before(plan)}
+        ledger.append([*drafts, *also], states=stood, no_label_after=no_label_after)
     except StaleState:
         _refuse_stale(plan, ledger)  # says which item, or that it is unknown
         raise RepairRefused(f"{plan.repair}: its items changed while it was applied; plan it anew") from None
