@@ -129,3 +129,16 @@ def test_lines_that_are_read_together_are_still_lines() -> None:
 )
 def test_a_secret_is_removed_whole_and_nothing_else(text: str, left: str) -> None:
     assert without_secrets(text, find_secrets(text)) == left.format("[secret value removed]")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Anmelden: Sommer&Sport2026 beginnt am Montag.", "Log in via portal#2024news for the minutes.", "PIN: 1234 views"],
+)
+def test_names_of_courses_and_counts_are_no_secrets(text: str) -> None:
+    assert not find_secrets(text)
+
+
+def test_a_marked_word_counts_where_a_secret_is_named_plainly() -> None:
+    assert find_secrets("The password of the box: Sommer&Sport2026.")
+    assert find_secrets("He logs in with Sommer!Sport2026.")

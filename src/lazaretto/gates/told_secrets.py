@@ -96,7 +96,8 @@ _SWITCH = re.compile(r"[^\W\d_](?=\d)|\d(?=[^\W\d_])")
 _SWITCHES = 3
 """So often a key that a machine made goes from letters to digits or back; names and numbers of cases do not."""
 _MARKED = re.compile(r"(?<![^\s'\"`«“(:])[^\s'\"`,;»”]{1,60}?[!?%&$*#][^\s'\"`,;»”]{1,60}")
-_NAMED = re.compile(rf"{_PASS}|{_KEY}|{_WEAK}", re.I)
+_NAMED = re.compile(rf"{_PASS}|{_KEY}", re.I)
+_FAINTLY_NAMED = re.compile(_WEAK, re.I)
 _BEFORE, _AFTER = 90, 40
 """Characters around a marked word in which its sentence has to name a secret."""
 _ORDINARY_MARKS = re.compile(
@@ -114,7 +115,7 @@ _PIN = re.compile(
     r"\b(?:PIN|(?:[Mm]y|[Yy]our|[Hh]is|[Hh]er|[Oo]ur|[Cc]ard|SIM|phone) pin)(?:[ -][Cc]odes?)?\b"
     rf"{_OF}(?:\s?:\s{{0,3}}|\s(?i:is|was|ist|lautet|est|es|é|è)(?:\s(?:now|jetzt|ahora|maintenant|agora"
     rf"|ora|le|el|o|il))?"
-    r"[:\s]\s{0,3})(?P<word>\d{4,8})(?![\w%€$-]|[.,:/]\d|\s?(?:digits|stellig|times|€|EUR|USD))"
+    r"[:\s]\s{0,3})(?P<word>\d{4,8})(?![\w%€$-]|[.,:/]\d|\s?(?:digits|stellig|times|views|users|rows|€|EUR|USD))"
 )
 """Codes of cards. Those of doors are no secrets among the crew that opens them: notes are full of them."""
 _QUOTED = r"\"[^\"\n]{8,240}|«[^»\n]{8,240}|“[^”\n]{8,240}|'(?:[^'\n]|(?<=\w)'(?=\w)){8,240}"
@@ -163,7 +164,9 @@ def told_secrets(piece: str) -> Iterator[tuple[int, int]]:
                 yield match.start("word"), _with_the_rest(piece, end)
     for match in _MARKED.finditer(piece):
         word = match[0].rstrip(_TRAILING)
-        if _is_marked(word) and _named_around(piece, match.start(), match.start() + len(word)):
+        own = _sentence_around(piece, match.start(), match.start() + len(word))
+        marks = "!?%&$*#" if _NAMED.search(own) else "!?%$*" if _FAINTLY_NAMED.search(own) else ""
+        if _is_marked(word, marks):
             yield match.start(), match.start() + len(word)
     for match in _PIN.finditer(piece):
         yield match.span("word")
@@ -190,20 +193,20 @@ def _is_said(word: str, *, people: bool) -> bool:
     return looks_secret(word, 6) and not described and not _NUMBERED.fullmatch(word)
 
 
-def _is_marked(word: str) -> bool:
-    """Whether a word is a mixture that is written for no other reason."""
+def _is_marked(word: str, marks: str) -> bool:
+    """Whether a word is a mixture that is written for no other reason, with one of these marks inside. Where a secret
+    is named faintly, ``&`` and ``#`` do not count: they join words of courses and channels."""
     word = word.strip("*_~#")  # of Markdown
     if len(word) < 8 or is_placeholder(word) or _VARIABLE.fullmatch(word) or _ORDINARY_MARKS.fullmatch(word):
         return False
-    marks = [place for place, one in enumerate(word) if one in "!?%&$*#" and 0 < place < len(word) - 1]
-    return bool(marks) and any(c.isdigit() for c in word) and sum(c.isalpha() for c in word) >= 3
+    marked = any(one in marks for one in word[1:-1])
+    return marked and any(c.isdigit() for c in word) and sum(c.isalpha() for c in word) >= 3
 
 
-def _named_around(piece: str, start: int, end: int) -> bool:
-    """Whether the sentence of a word names a secret."""
+def _sentence_around(piece: str, start: int, end: int) -> str:
+    """The sentence of a word, without the word, as far as it is looked at."""
     before = piece[max(0, start - _BEFORE) : start]
     ends = [match.end() for match in _ENDS.finditer(before) if not match[0].startswith(":")]
     after = piece[end : end + _AFTER]
     stop = _ENDS.search(after)
-    own = before[ends[-1] if ends else 0 :] + " " + after[: stop.start() if stop else len(after)]
-    return _NAMED.search(own) is not None
+    return before[ends[-1] if ends else 0 :] + " " + after[: stop.start() if stop else len(after)]

@@ -88,8 +88,8 @@ class MemorySettings:
     possible_order: Annotated[
         RulingWord,
         Field(
-            description="Ruling for a text between the thresholds of the two rates, or above that of `faint_rate` with a"
-            " sign of an order: it asks to be passed on, speaks to machines that read, or wants something kept from"
+            description="Ruling for a text between the thresholds of the two rates, or above that of `faint_rate` with"
+            " a sign of an order: it asks to be passed on, speaks to machines that read, or wants something kept from"
             " somebody."
         ),
     ] = Ruling.REVIEW
