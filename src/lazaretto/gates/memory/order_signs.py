@@ -58,19 +58,18 @@ _MACHINES = re.compile(
     re.I,
 )
 _SECRECY = re.compile(
-    r"\b(?:do not|don['’]t|never|no need to|without|not) (?:\w{1,10} ){0,2}(?:tell|telling|mention|mentioning"
-    r"|inform|informing|notify"
-    r"|notifying|bring (?:this|it) up|alert|alerting)\b|\b(?:nobody|no one) (?:needs|has) to know\b"
+    r"\b(?:do not|don['’]t|never|no need to|without|not) (?:\w{1,10} ){0,2}(?:tell|telling|inform|informing|notify"
+    r"|notifying|alert"
+    r"|alerting|bring (?:this|it) up|mention (?:this|it|that)|mentioning (?:this|it|that))\b|\b(?:nobody"
+    r"|no one) (?:needs|has) to know\b"
     r"|\bkeep (?:this|it) (?:from|between us|quiet|to yourself)\b"
-    r"|\b(?:niemandem?|keinem) [^.!?\n]{0,30}?(?:sagen|erzählen|erwähnen|melden|verraten)\b"
-    r"|\bnichts (?:davon )?(?:zu )?(?:sagen|wissen"
-    r"|erzählen|erwähnen|melden)\b|\bohne (?:\w{1,14} ){0,4}zu (?:sagen|informieren|melden|erwähnen|fragen)\b"
-    r"|\bsin (?:avisar|decir|informar|mencionar|contar)|\bno (?:se )?(?:lo |le |les )?(?:digas|diga|digan|menciones"
-    r"|mencione|avises|avise"
-    r"|informes|cuentes)\b"
-    r"|\bsans (?:en )?(?:parler|prévenir|avertir|informer|le dire|mentionner)\b|\bn['’e] ?(?:en |le |la |les "
-    r"|lui )?(?:parle[zr]?|dites"
-    r"|dis|mentionnez|prévenez|signalez)\b",
+    r"|\b(?:niemandem?|keinem) [^.!?\n]{0,30}?(?:davon|etwas) (?:\w{1,10} )?(?:sagen|erzählen|verraten)\b"
+    r"|\bnichts (?:davon )?zu (?:wissen|sagen|erfahren)\b|\bohne (?:\w{1,14} ){0,4}zu (?:informieren|melden"
+    r"|erwähnen)\b"
+    r"|\bsin (?:avisar|decírselo|informar|contarlo|decir nada)\b|\bno (?:se )?(?:lo |la )(?:digas|diga|digan"
+    r"|menciones|mencione|cuentes)\b"
+    r"|\bsans (?:en parler|prévenir|avertir|informer|le dire)\b|\bn['’]en (?:parle[zr]?|dites|dis)\b"
+    r"|\bne le (?:dites|dis|mentionnez|signalez)\b",
     re.I,
 )
 _SENTENCE = re.compile(r"[.!?。\n]\s")
