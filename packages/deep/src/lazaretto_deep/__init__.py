@@ -1,1 +1,3 @@
-"""Trained changes for the larger models of Lazaretto's second reader. Files only; ``lazaretto.models.deep`` reads them."""
+"""Trained changes for the larger models of Lazaretto's second reader. Files only; ``lazaretto.models.deep``
+reads them.
+"""
