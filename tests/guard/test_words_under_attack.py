@@ -32,22 +32,28 @@ async def test_the_writer_of_a_condemned_copy_does_not_settle_it_free(opened: Op
     assert visible(guard, mine) == [False]
 
 
-@pytest.mark.parametrize("how", ["label", "settle"])
-async def test_nor_at_the_moment_when_it_is_condemned(opened: Open, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    guard = opened()
-    older, first, mine = await kept(guard), await kept(guard), await kept(guard, agent="bob")
-    other = await made(guard, "The crane is in berth two.")
-    await guard.label(older, "benign", by="ana")
+def condemn_meanwhile(guard: Guard, item: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Somebody calls an item harmful after the guard has looked who may speak of it; the list says that it happened."""
     look, tries = guard._core.alignment.condemned_with, list[int]()
 
     def slowly(items: Sequence[str]) -> list[str]:
         found = look(items)
         if not tries:
             tries.append(1)
-            guard._core.labels.label(first, "harmful", "ana")
+            guard._core.labels.label(item, "harmful", "ana")
         return found
 
     monkeypatch.setattr(guard._core.alignment, "condemned_with", slowly)
+    return tries
+
+
+@pytest.mark.parametrize("how", ["label", "settle"])
+async def test_nor_at_the_moment_when_it_is_condemned(opened: Open, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    guard = opened()
+    older, first, mine = await kept(guard), await kept(guard), await kept(guard, agent="bob")
+    other = await made(guard, "The crane is in berth two.")
+    await guard.label(older, "benign", by="ana")
+    tries = condemn_meanwhile(guard, first, monkeypatch)
     acts: dict[str, Callable[[], Any]] = {
         "label": functools.partial(guard.label, first, "benign", by="bob"),
         "settle": functools.partial(guard.settle, first, over=other, by="bob"),
@@ -116,16 +122,7 @@ async def test_nor_releases_what_is_called_harmful_at_that_moment(
     await guard.label(older, "benign", by="ana")
     first = await kept(guard)
     assert visible(guard, mine, first) == [True, False]
-    look, tries = guard._core.alignment.condemned_with, list[int]()
-
-    def slowly(items: Sequence[str]) -> list[str]:
-        found = look(items)
-        if not tries:
-            tries.append(1)
-            guard._core.labels.label(first, "harmful", "ana")
-        return found
-
-    monkeypatch.setattr(guard._core.alignment, "condemned_with", slowly)
+    tries = condemn_meanwhile(guard, first, monkeypatch)
     with pytest.raises(RepairRefused):
         await guard.release(first, by="bob")
     assert tries and visible(guard, first, mine) == [False, False]

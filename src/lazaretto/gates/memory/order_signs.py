@@ -35,41 +35,52 @@ _PASS_ON = re.compile(
     re.I,
 )
 _MANY = re.compile(
-    r"\b(?:each|every\w*|all|any\w*|others?|whoever|next|downstream|onwards?|contacts)\b"
-    r"|\b(?:jede[nmrs]?|alle[nmrs]?|nächste[nmrs]?|weitere[nmrs]?|andere[nmrs]?|künftige?[nmrs]?)\b"
-    r"|\b(?:cada|tod[oa]s?|próxim[oa]s?|siguientes?|otr[oa]s?|demás|quien(?:es)?)\b"
-    r"|\b(?:chaque|chacune?s?|tou(?:t|te|s|tes)|prochaine?s?|suivante?s?|autres?|quiconque)\b",
+    r"\b(?:each|every|all|any|next|other)\b[^.!?\n]{0,24}?\b(?:agents?|assistants?|workers?|helpers?|bots?|readers?"
+    r"|repl(?:y|ies)"
+    r"|answers?|responses?|notes?|messages?|memor(?:y|ies)|files?|entr(?:y|ies)|logs?|mails?|summar(?:y|ies)"
+    r"|reports?|hand-?overs?)\b"
+    r"|\b(?:whoever|everyone|everybody|anyone|anybody) (?:opens|reads|who)|\b(?:every ?one of them|downstream"
+    r"|the next one|do the same)\b"
+    r"|\b(?:jede|alle|nächste|weitere|andere)[nmrs]?\b[^.!?\n]{0,24}?\b(?:agenten?|assistenten|helfern?"
+    r"|antwort(?:en)?|notiz(?:en)?"
+    r"|nachricht(?:en)?|eintr\w{1,5}|berichte?|datei(?:en)?)\b|\bauch die der anderen\b|\bdasselbe zu tun\b"
+    r"|\b(?:jede|alle) (?:notiz|antwort|nachricht)"
+    r"|\b(?:cada|tod[oa]s|próxim[oa]s?|otr[oa]s)\b[^.!?\n]{0,24}?\b(?:agentes?|asistentes?|compañer[oa]s?"
+    r"|respuestas?|notas?|mensajes?"
+    r"|informes?|archivos?)\b|\blos demás también\b"
+    r"|\b(?:chaque|chacune?|tou(?:te|s|tes)|prochaine?s?|autres)\b[^.!?\n]{0,24}?\b(?:agents?|assistants?|services"
+    r"|réponses?|notes?|messages?"
+    r"|comptes? rendus|fichiers?)\b",
     re.I,
 )
 _MACHINES = re.compile(
     r"\b(?:language[ -]models?|llms?|chat ?bots?|(?:ai|chat|virtual|automated|digital) (?:assistants?|agents?"
-    r"|helpers?|systems?"
-    r"|readers?|models?))\b[^.!?\n]{0,40}?(?::|,? (?:should|must|please|shall|need to|are (?:asked|required"
-    r"|expected))\b)"
+    r"|helpers?|readers?))\b"
+    r"(?:[^.!?\n:]{0,40}?:|[^.!?\n]{0,12}?\b(?:read|reads|reading|index|indexing|processing|process"
+    r"|summari[sz]ing)\b[^.!?\n]{0,40}?"
+    r"\b(?:should|must|please|shall|need to)\b|,? please\b)"
     r"|\b(?:sprachmodellen?|chatbots?|(?:ki|virtuelle[nr]?|automatische[nr]?|digitale[nr]?)[ -](?:assisten\w{1,6}"
-    r"|agenten|helfern?"
-    r"|systemen?))\b[^.!?\n]{0,40}?(?::|,? (?:bitte|sollen|sollten|müssen)\b)"
+    r"|agenten|helfern?))\b"
+    r"(?:[^.!?\n:]{0,40}?:|,? bitte\b)"
     r"|\b(?:modelos? de lenguaje|chatbots?|(?:asistentes?|agentes?) (?:virtual(?:es)?|automátic[oa]s?"
     r"|digital(?:es)?|de ia))\b"
-    r"[^.!?\n]{0,40}?(?::|,? (?:deben|deberían|por favor|han de)\b)"
+    r"(?:[^.!?\n:]{0,40}?:|,? por favor\b)"
     r"|\b(?:modèles? de langage|chatbots?|(?:assistants?|agents?) (?:virtuels?|automatiques?|numériques?|ia"
     r"|d['’]ia))\b"
-    r"[^.!?\n]{0,40}?(?: ?:|,? (?:doivent|devraient|veuillez|merci de)\b)",
+    r"(?:[^.!?\n:]{0,40}?:|,? (?:veuillez|merci de)\b)",
     re.I,
 )
 _SECRECY = re.compile(
-    r"\b(?:do not|don['’]t|never|no need to|without|not) (?:\w{1,10} ){0,2}(?:tell|telling|inform|informing|notify"
-    r"|notifying|alert"
-    r"|alerting|bring (?:this|it) up|mention (?:this|it|that)|mentioning (?:this|it|that))\b|\b(?:nobody"
-    r"|no one) (?:needs|has) to know\b"
-    r"|\bkeep (?:this|it) (?:from|between us|quiet|to yourself)\b"
-    r"|\b(?:niemandem?|keinem) [^.!?\n]{0,30}?(?:davon|etwas) (?:\w{1,10} )?(?:sagen|erzählen|verraten)\b"
-    r"|\bnichts (?:davon )?zu (?:wissen|sagen|erfahren)\b|\bohne (?:\w{1,14} ){0,4}zu (?:informieren|melden"
-    r"|erwähnen)\b"
-    r"|\bsin (?:avisar|decírselo|informar|contarlo|decir nada)\b|\bno (?:se )?(?:lo |la )(?:digas|diga|digan"
-    r"|menciones|mencione|cuentes)\b"
-    r"|\bsans (?:en parler|prévenir|avertir|informer|le dire)\b|\bn['’]en (?:parle[zr]?|dites|dis)\b"
-    r"|\bne le (?:dites|dis|mentionnez|signalez)\b",
+    r"\b(?:without|no need to) (?:tell|telling|inform|informing|notify|notifying|alert|alerting|bring (?:this"
+    r"|it) up|mention|mentioning)\b"
+    r"|\b(?:do not|don['’]t) (?:tell (?:anyone|anybody)|mention (?:this|it))\b|\b(?:nobody|no one) (?:needs"
+    r"|has) to know\b"
+    r"|\bkeep (?:this|it) (?:between us|quiet|to yourself)\b"
+    r"|\bniemandem? (?:\w{1,10} ){0,2}davon (?:\w{1,10} )?(?:sagen|erzählen|verraten)\b"
+    r"|\bniemandem etwas davon sagen\b"
+    r"|\bdavon nichts zu (?:wissen|erfahren)\b|\bohne (?:\w{1,14} ){0,4}zu informieren\b"
+    r"|\bsin (?:avisar|decírselo|informar|decir nada) al?\b|\bn['’]en (?:parlez|dites)\b|\bsans (?:en parler"
+    r"|prévenir|le dire)\b",
     re.I,
 )
 _SENTENCE = re.compile(r"[.!?。\n]\s")
