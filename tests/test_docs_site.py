@@ -81,6 +81,37 @@ def anchors(page: Path) -> set[str]:
     return named | {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
 
 
+def test_the_front_pages_are_short() -> None:
+    assert len((REPOSITORY / "README.md").read_text().splitlines()) <= 80
+    short = (REPOSITORY / "CHANGELOG.md").read_text().split("## The coming version in short")[1]
+    assert len(short.split("Every change is below")[0].strip().splitlines()) <= 30
+
+
+def test_decisions_are_merged_by_topic_and_the_table_says_where_each_is() -> None:
+    pages = {page.name: page.read_text() for page in REPOSITORY.glob("decisions/*.md")}
+    table = pages.pop("README.md")
+    rows = dict(re.findall(r"^\| \[(\d{4})\]\((\S+?)\) \|", table, re.MULTILINE))
+    places = {
+        number: name if name[:4] == number else f"{name}#{number}"
+        for name, text in pages.items()
+        for number in re.findall(r"^#{1,2} (\d{4})\b", text, re.MULTILINE)
+    }
+    assert len(places) > 80
+    assert rows == places
+    new = [name for name in pages if name[0].isdigit()]
+    assert len(pages) - len(new) <= 25 and len(new) <= 10, "merge the new ones by topic"
+
+
+def test_the_log_has_contents() -> None:
+    """Entries after the last line of the contents are new; ``tools/log_contents.py`` adds them."""
+    text = (REPOSITORY / "research" / "LOG.md").read_text()
+    listed = re.findall(r"^- \[(.+)\]\(#(.+)\)$", text.split("<!-- end of contents -->")[0], re.MULTILINE)
+    entries = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert len(listed) > 90
+    assert [heading for heading, _ in listed] == entries[: len(listed)]
+    assert {anchor for _, anchor in listed} <= anchors(REPOSITORY / "research" / "LOG.md")
+
+
 def test_the_references_are_complete(site: Path) -> None:
     commands = (site / "reference" / "commands.md").read_text()
     assert all(f"## lazaretto {name}" in commands for name in ("check", "scan", "mcp gateway", "ledger verify"))
