@@ -233,6 +233,10 @@ class Evidence:
     """The facts behind it: offsets, ids, numbers."""
 
 
+UNHEARD = "unheard"
+"""In an evidence's data: a reader that is set up and should have read the item, and did not, or not all of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cost:
     """What an answer cost."""
@@ -331,8 +335,15 @@ class Decision:
 
     @property
     def complete(self) -> bool:
-        """Whether every gate that the policy names for the channel ran, or was rightly skipped."""
-        return all(r.status in (RunStatus.RAN, RunStatus.SKIPPED) for r in self.runs)
+        """Whether every gate that the policy names for the channel ran, or was rightly skipped, and every reader that
+        a gate asks read all of the item."""
+        return all(r.status in (RunStatus.RAN, RunStatus.SKIPPED) for r in self.runs) and not self.unheard
+
+    @property
+    def unheard(self) -> tuple[str, ...]:
+        """What gates say of readers that are set up and should have read the item, and did not, or not all of it."""
+        every = (e for v in self.verdicts for e in v.evidence)
+        return tuple(dict.fromkeys(e.summary for e in every if isinstance(e.data, Mapping) and UNHEARD in e.data))
 
     @property
     def active_verdicts(self) -> tuple[Verdict, ...]:

@@ -17,12 +17,13 @@ pytest.importorskip("py3langid", reason="needs the gates extra")
 
 from lazaretto import Policy, SyncGuard
 from lazaretto.errors import MissingExtra, ModelUnavailable
+from lazaretto.gates import second_reader
 from lazaretto.gates.cascade import cleared
 from lazaretto.gates.memory import gate as memory_gate
 from lazaretto.gates.memory.text_screener import Screening
 from lazaretto.gates.second_reader import SecondReader, SecondReaderSettings, open_questions
 from lazaretto.models.deep import DeepReader, Reading, base, is_set_up, reader, reader_for, set_up, shared_reader
-from lazaretto.types import Channel, GateRun, Observation, Ruling, RunStatus, SourceClass, Verdict
+from lazaretto.types import Channel, Decision, GateRun, Observation, Ruling, RunStatus, SourceClass, Verdict
 
 BARS = {0.01: 4.0, 0.05: 1.0}
 
@@ -32,6 +33,9 @@ class Told(DeepReader):
 
     def __init__(self, scores: dict[str, tuple[float, float]], *, whole: bool = True) -> None:
         self.name, self._scores, self._whole = "told", scores, whole
+
+    def has_time(self, text: str, seconds: float) -> bool:
+        return seconds > 0
 
     def bar(self, task: str, rate: float) -> float:
         return BARS[rate]
@@ -86,6 +90,36 @@ def test_it_clears_nothing_that_it_cannot_settle_or_did_not_read_whole() -> None
     assert standing(unsure, POSSIBLE, GRAY) == [GRAY], "one question is answered, the other stays open"
     both = read(Told({}), "berth nine", POSSIBLE, GRAY)
     assert standing(both, POSSIBLE, GRAY) == []
+
+
+def complete(*verdicts: Verdict) -> bool:
+    return Decision("it_1", Ruling.ALLOW, 0.1, (0.0, 1.0), "", verdicts).complete
+
+
+def test_what_a_reader_did_not_read_is_not_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(Told):
+        def read(self, text: str, most_seconds: float = 10.0) -> Reading:
+            raise ModelUnavailable("the file is cut off")
+
+    class Slow(Told):
+        def has_time(self, text: str, seconds: float) -> bool:
+            return False
+
+    scores = {"berth": (5.0, -5.0)}
+    assert complete(POSSIBLE, read(Told(scores), "berth nine", POSSIBLE))
+    for silent in (Broken(scores), Slow(scores), Told(scores, whole=False), Told({}, whole=False)):
+        answer = read(silent, "berth nine", POSSIBLE)
+        assert not complete(POSSIBLE, answer), "held or open: not all was read"
+        assert standing(answer, POSSIBLE) == [POSSIBLE]
+    monkeypatch.setattr(second_reader, "left", lambda most=1e9: 0.0)
+    assert not complete(read(Told(scores), "berth nine", POSSIBLE))
+
+
+def test_what_no_reader_here_can_read_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(second_reader, "reader_for", lambda text, task: "")
+    item = Observation("ada", Channel.MEMORY, "berth nine")
+    answer = SecondReader(SecondReaderSettings())._read(item, ("orders",))
+    assert answer.rule == "no_opinion" and complete(answer), "nobody set one up"
 
 
 def standing(answer: Verdict, *earlier: Verdict) -> list[Verdict]:

@@ -110,7 +110,9 @@ class DecisionAnswer(BaseModel):
     would: RulingWord | None
     kept: str = Field(description="After rewrite: id of the memory that was kept instead; else empty.")
     allowed: bool = Field(description="Whether the item may be used as it is.")
-    complete: bool = Field(description="Whether every gate that the policy requires really ran.")
+    complete: bool = Field(
+        description="Whether every gate that the policy requires really ran, and the readers it asks."
+    )
     action: Literal["allow", "transform", "deny"]
     reasons: list[str]
 

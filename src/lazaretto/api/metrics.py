@@ -43,7 +43,9 @@ class Metrics:
         self._requests = counter("lazaretto_requests", "Requests by route and status.", "method", "route", "status")
         self._request_s = histogram("lazaretto_request_seconds", "Time to answer a request.", "route")
         self._decisions = counter("lazaretto_decisions", "Decisions by channel and ruling.", "channel", "ruling")
-        self._incomplete = counter("lazaretto_decisions_incomplete", "Decisions that not every gate had a say in.")
+        self._incomplete = counter(
+            "lazaretto_decisions_incomplete", "Decisions that not every gate or reader had a say in."
+        )
         self._decision_s = histogram("lazaretto_decision_seconds", "Time from call to recorded decision.", "channel")
         self._gates = counter("lazaretto_gate_runs", "What became of gates that were asked.", "gate", "status")
         self._gate_s = histogram("lazaretto_gate_seconds", "Time a gate took.", "gate")

@@ -96,10 +96,12 @@ def show_decision(decision: Decision) -> None:
         words = f"kept instead as {decision.kept}" if decision.kept else "use instead"
         console.print(f"{words}: {showable(decision.replacement, 400)}", markup=False, highlight=False)
     if not decision.complete:
-        console.print("Not every gate looked at it:", highlight=False)
+        console.print("Not every gate and reader looked at it:", highlight=False)
     for run in decision.runs:
         if run.status not in (RunStatus.RAN, RunStatus.SKIPPED):
             console.print(f"gate {run.gate}: {run.status.value} {run.detail}", markup=False, highlight=False)
+    for words in decision.unheard:
+        console.print(f"reader: {words}", markup=False, highlight=False)
 
 
 def _deciding_reasons(decision: Decision) -> list[str]:

@@ -93,4 +93,4 @@ def show(data: dict[str, Any]) -> None:
     for reason in data.get("reasons") or ():
         console.print(f"- {reason}", markup=False, highlight=False)
     if not data.get("complete", False):
-        console.print("Not every gate looked at it.", highlight=False)
+        console.print("Not every gate and reader looked at it.", highlight=False)

@@ -25,7 +25,7 @@ from lazaretto.policy.plugins import require
 from lazaretto.processor_time import in_thread, left, until, worked
 from lazaretto.reading.text import reading_of
 from lazaretto.reading.views import View
-from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, Verdict
+from lazaretto.types import UNHEARD, Channel, Cost, Evidence, Observation, Ruling, Verdict
 
 NAME = "second_reader"
 Task = Literal["orders", "harm"]
@@ -125,7 +125,8 @@ class SecondReader:
         """The answer to what is open; without one, a verdict that clears nothing."""
         tasks = self._questions(context.earlier)
         if observation.image is not None or not observation.text or not tasks:
-            return _no_opinion(observation, "It only reads texts that other gates left open.")
+            words = "It only reads texts that other gates left open."
+            return _no_opinion(observation, Evidence("measure", words, {}))
         heard = {task: _heard(context.earlier, _GATES[task]) for task in tasks}
         suspected = tuple(task for task, one in heard.items() if one is not None and not one["whole"])
         return await in_thread(self._read, observation, tasks, suspected)
@@ -134,35 +135,42 @@ class SecondReader:
         """``suspected``: questions that this reader may answer with yes alone, because another found harm in a part."""
         started = time.perf_counter()
         if left() <= 0:
-            return _no_opinion(observation, "No processor time is left for a second reading.")
+            words = "No processor time is left for a second reading."
+            return _no_opinion(observation, Evidence("measure", words, {UNHEARD: self.settings.reader}))
         several, known = reading_of(observation.text).views(until()), dict[int, _Readings]()
         found, cost, numbers = list[Verdict](), Cost(), dict[str, Any]()
-        unsettled = "It could not be read whole."
+        silent = list[Evidence]()
         for task in tasks:
             try:
                 reader = self._reader_for(observation.text, task)
                 if reader is None:
-                    unsettled = f"No reader here can tell in its language whether it is {_WORDS[task]}; {_E5}"
-                    continue
-                if isinstance(reader, DeepReader) and left() < reader.seconds_for(observation.text):
-                    unsettled = "There is not enough processor time left for a second reading."
+                    words = f"No reader here can tell in its language whether it is {_WORDS[task]}; {_E5}"
+                    silent.append(Evidence("measure", words, {}))
                     continue
                 if id(reader) not in known:
+                    if isinstance(reader, DeepReader) and not reader.has_time(observation.text, left()):
+                        silent.append(_unheard("There is not enough processor time left for a second reading.", reader))
+                        continue
                     known[id(reader)] = _all_views(reader, several, self.settings.most_seconds)
             except (ModelError, MissingExtra) as error:
-                unsettled = f"The second reader has no answer: {error}"
+                words = f"The second reader has no answer: {error}"
+                silent.append(Evidence("measure", words, {UNHEARD: self.settings.reader}))
                 continue
             readings = known[id(reader)]
+            if not all(one.whole for _, one in readings):
+                silent.append(_unheard("The second reader did not read all of it.", reader))
             spent = sum(one.tokens for every in known.values() for _, one in every)
             cost = Cost((time.perf_counter() - started) * 1000, spent, len(known))
             score = max(_score(one, task) for _, one in readings)
             whole = task not in suspected and all(one.whole for _, one in readings)
             numbers[task] = {"reader": reader.name, "score": score, "whole": whole}
             found.append(self._finding(observation, task, reader, readings, cost))
-        verdict = _joined(found, numbers) or _no_opinion(observation, unsettled, cost)
+        silent = silent or [Evidence("measure", "It could not be read whole.", {})]
+        verdict = _joined(found, numbers) or _no_opinion(observation, silent[-1], cost)
         first, complete = verdict.evidence[0], len(numbers) == len(tasks)
         told = replace(first, data={**first.data, MEASURED: numbers}) if complete else first
-        return replace(verdict, evidence=(told, *verdict.evidence[1:]))
+        rest = [one for one in silent if UNHEARD in one.data and one != first]
+        return replace(verdict, evidence=(told, *verdict.evidence[1:], *rest))
 
     def ruled_again(
         self, observation: Observation, verdict: Verdict, earlier: Sequence[Verdict], trust: TrustPolicy
@@ -179,7 +187,8 @@ class SecondReader:
             if reader in SHIPPED:
                 bars = _Bars(*(measured_bar(reader, task, rate) for rate in rates))
             found.append(self._answer(observation, task, reader, score, bars))
-        return _joined(found, {task: numbers[task] for task in tasks}) or _no_opinion(observation, "", verdict.cost)
+        nothing = _no_opinion(observation, Evidence("measure", "", {}), verdict.cost)
+        return _joined(found, {task: numbers[task] for task in tasks}) or nothing
 
     def _questions(self, earlier: Sequence[Verdict]) -> tuple[Task, ...]:
         """What is open, but for what rests on the word of the same reader already, on all of the text."""
@@ -294,9 +303,8 @@ def _all_views(reader: Reader, several: Sequence[View], most_seconds: float) -> 
     end = clock() + left(most_seconds)
     found = [(several[0], reader.read(several[0].text, left(most_seconds)))]
     for view in several[1:]:
-        seconds = end - clock()
-        needed = reader.seconds_for(view.text) if isinstance(reader, DeepReader) else 0.0
-        if seconds <= needed or left() <= needed:
+        seconds = min(end - clock(), left())
+        if not (reader.has_time(view.text, seconds) if isinstance(reader, DeepReader) else seconds > 0):
             return [(found[0][0], _partly(found[0][1])), *found[1:]]
         found.append((view, reader.read(view.text, seconds)))
     return found
@@ -310,11 +318,14 @@ def _score(reading: Reading, task: Task) -> float:
     return reading.order if task == "orders" else reading.harm
 
 
-def _no_opinion(observation: Observation, why: str, cost: Cost = Cost()) -> Verdict:  # noqa: B008
+def _unheard(words: str, reader: Reader) -> Evidence:
+    """A reader that is set up did not read the text, or not all of it."""
+    return Evidence("measure", words, {UNHEARD: reader.name})
+
+
+def _no_opinion(observation: Observation, why: Evidence, cost: Cost = Cost()) -> Verdict:  # noqa: B008
     """A verdict that neither holds nor clears."""
-    return Verdict(
-        NAME, observation.id, Ruling.ALLOW, EVEN, (0.0, 1.0), "no_opinion", (Evidence("measure", why, {}),), cost=cost
-    )
+    return Verdict(NAME, observation.id, Ruling.ALLOW, EVEN, (0.0, 1.0), "no_opinion", (why,), cost=cost)
 
 
 def make(table: Mapping[str, Any]) -> SecondReader:

@@ -25,7 +25,7 @@ from lazaretto.gates.content.settings import ContentSettings
 from lazaretto.gates.second_reader import SecondReader, SecondReaderSettings
 from lazaretto.models.deep import DeepReader, Reading
 from lazaretto.policy import DEFAULT_TRUST
-from lazaretto.types import Channel, Evidence, Observation, Ruling, Verdict
+from lazaretto.types import Channel, Decision, Evidence, Observation, Ruling, Verdict
 
 DOUBTFUL = "How do I find out where somebody lives?"
 UNSAFE_FROM = 3.0
@@ -40,8 +40,8 @@ class Told:
     def __init__(self, score: float, whole: bool = True, **by_word: float) -> None:
         self.score, self.whole, self.by_word, self.read_texts = score, whole, by_word, list[str]()
 
-    def seconds_for(self, text: str) -> float:
-        return 0.0
+    def has_time(self, text: str, seconds: float) -> bool:
+        return seconds > 0
 
     def read(self, text: str, most_seconds: float = 10.0) -> Reading:
         self.read_texts.append(text)
@@ -148,6 +148,26 @@ def test_a_reader_that_breaks_leaves_the_jury_its_word(
     assert heard is not None and "not enough processor time" in heard.fault
 
 
+def test_a_ruling_is_complete_only_where_the_reader_read_all_that_it_can_read() -> None:
+    class Broken(Told):
+        def read(self, text: str, most_seconds: float = 10.0) -> Reading:
+            raise ModelUnavailable("the file is cut off")
+
+    class Slow(Told):
+        def has_time(self, text: str, seconds: float) -> bool:
+            return False
+
+    def complete(text: str, reader: Told) -> bool:
+        verdict = verdict_of(ruled(text, reader), ContentSettings())
+        return Decision("x", verdict.ruling, 0.1, (0.0, 1.0), "", (verdict,)).complete
+
+    for score in (-9.0, 2.0, 9.0):
+        assert complete(DOUBTFUL, Told(score)) and not complete(DOUBTFUL, Told(score, whole=False))
+    assert not complete(DOUBTFUL, Broken(0.0)) and not complete(DOUBTFUL, Slow(0.0))
+    german = f"{DOUBTFUL} Der Kuchen steht auf dem Tisch, und die Kinder spielen draussen im Garten."
+    assert complete(german, Told(2.0)), "the rest is in a language that it does not read"
+
+
 @pytest.mark.parametrize(("score", "outcome"), [(-4.0, Outcome.SAFE), (2.0, Outcome.REVIEW), (9.0, Outcome.UNSAFE)])
 def test_the_ruling_rests_on_both_and_says_so(score: float, outcome: Outcome) -> None:
     transcript = ruled(DOUBTFUL, Told(score))
@@ -180,6 +200,9 @@ def test_what_is_doubtful_in_a_part_is_held_by_the_gate_after_it_or_left_open() 
 
         def __init__(self, harm: float) -> None:
             self.harm = harm
+
+        def has_time(self, text: str, seconds: float) -> bool:
+            return True
 
         def bar(self, task: str, rate: float) -> float:
             return {0.01: 4.0, 0.05: 1.0}[rate]

@@ -20,6 +20,7 @@ from lazaretto.errors import ModelUnavailable
 from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.models.deep.base import TRUNKS, find_changes, is_set_up
 from lazaretto.models.deep.network import E5, Minilm, Mpnet, Network
+from lazaretto.models.deep.window_times import WindowTimes
 from lazaretto.models.language import unknown_stretches, without
 from lazaretto.models.weight_files import read_weights
 from lazaretto.processor_time import apart, is_over, worked
@@ -73,23 +74,25 @@ def measured_bar(reader: str, task: str, rate: float) -> float:
 class DeepReader:
     """One trunk with both heads."""
 
-    _token_s = 0.0
-    """Processor time of one token, by what the last window took."""
-
     def __init__(self, name: str) -> None:
         file = find_changes(name) if name in TRUNKS else WEIGHTS / f"{name}.safetensors"
         arrays, fitted = read_weights(file, WEIGHTS / "calibration.json", "the second reader")
         self.name, self._bars = name, fitted[name]
         self._known: KeptTexts[Reading] = KeptTexts(_KEPT_BYTES, lambda one: 300 + 4 * len(one.quote))
         self._network: Network = _NETWORKS[name](arrays)
+        self._times = WindowTimes()
         self._marks, self._harm = (
             (arrays[f"head.{head}.weight"].reshape(-1), float(arrays[f"head.{head}.bias"][0]))
             for head in ("marks", "harm")
         )
 
-    def seconds_for(self, text: str) -> float:
-        """About what its first window takes, by what the last one took; 0 before there was one."""
-        return self._token_s * min(WINDOW, 2 + len(text) // 4)
+    def has_time(self, text: str, seconds: float) -> bool:
+        """Whether its first window can be read in so many seconds, by what the last ones took. After several texts for
+        which there was no time it is tried again."""
+        if seconds > self._times.seconds_for(min(WINDOW, 2 + len(text) // 4)) or self._known.get(digest(text)):
+            return True
+        self._times.not_read()
+        return False
 
     def bar(self, task: str, rate: float) -> float:
         """The log-odds that this share of honest texts reaches; between measured rates, the stricter."""
@@ -117,7 +120,7 @@ class DeepReader:
         order, harm, quote, tokens = -np.inf, -np.inf, "", 0
         for n, start in enumerate(picked):
             ids = encoded.ids[start : start + WINDOW - 2]
-            if n and is_over(until, self._token_s * (len(ids) + 2)):
+            if n and is_over(until, self._times.seconds_for(len(ids) + 2)):
                 whole = False
                 break
             began = worked()
@@ -129,7 +132,7 @@ class DeepReader:
             if value > order:
                 order, quote = value, _quote(text, encoded.offsets[start : start + len(ids)], marks)
             harm = max(harm, float(states.mean(axis=0) @ self._harm[0] + self._harm[1]))
-            self._token_s = (worked() - began) / (len(ids) + 2)
+            self._times.took(len(ids) + 2, worked() - began)
         return Reading(float(order), float(harm), self.name, quote, whole, tokens)
 
 

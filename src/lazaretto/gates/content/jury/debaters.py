@@ -44,7 +44,7 @@ from lazaretto.gates.content.records import (
     Speech,
 )
 from lazaretto.processor_time import in_thread
-from lazaretto.types import Evidence
+from lazaretto.types import UNHEARD, Evidence
 
 HAZARD_IDS: Mapping[str, tuple[str, ...]] = {
     "Bias & Discrimination": ("S10",),
@@ -259,13 +259,15 @@ class JuryArbiter:
         if heard is None:
             return ()
         if heard.fault:
-            return (Evidence("measure", heard.fault, {}),)
+            return (Evidence("measure", heard.fault, {UNHEARD: heard.reader}),)
         jury, other = (float(sigmoid(one)) for one in (heard.jury, heard.score))
         words = f"A second reader ({heard.reader}) was asked: {other:.2f}; the jury alone says {jury:.2f}."
+        left_out = {UNHEARD: heard.reader} if heard.cut else {}
         if ruled_odds(heard, self.rates.false_alarms, self.rates.misses) is None:
-            return (Evidence("measure", f"{words} It did not read all of it, and so clears nothing.", {}),)
+            return (Evidence("measure", f"{words} It did not read all of it, and so clears nothing.", left_out),)
         data = {"reader": heard.reader, "jury": heard.jury, "score": heard.score, "whole": heard.whole}
-        return (Evidence("measure", words, {HEARD: data}),)
+        note = " It did not read all of it." if heard.cut else ""
+        return (Evidence("measure", f"{words}{note}", {HEARD: data, **left_out}),)
 
     def _risk(
         self, debate: DebateState, reading: JuryScores | None, positions: Mapping[Role, float]

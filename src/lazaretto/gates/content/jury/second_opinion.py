@@ -98,6 +98,8 @@ class Heard:
     """The jury's log-odds before it."""
     score: float = 0.0
     whole: bool = False
+    cut: bool = False
+    """Its time ended before it had read what it can read."""
     tokens: int = 0
     fault: str = ""
     """Why it has no answer; the jury then rules alone."""
@@ -108,8 +110,8 @@ class Asked(Protocol):
 
     name: str
 
-    def seconds_for(self, text: str) -> float:
-        """About what a first look takes."""
+    def has_time(self, text: str, seconds: float) -> bool:
+        """Whether a first look can be had in so many seconds."""
         ...
 
     def read(self, text: str, most_seconds: float = 10.0) -> Reading:
@@ -156,7 +158,7 @@ def _read(reader: Asked, texts: Sequence[str], heard: Heard) -> Heard:
     """The worst of the texts, as far as the time lasts; with no time for the first there is no answer."""
     scores, tokens, whole = list[float](), 0, True
     for text in texts:
-        if left() <= reader.seconds_for(text):
+        if not reader.has_time(text, left()):
             whole = False
             break
         one = reader.read(text, left(_MOST_SECONDS))
@@ -164,7 +166,7 @@ def _read(reader: Asked, texts: Sequence[str], heard: Heard) -> Heard:
         tokens, whole = tokens + one.tokens, whole and one.whole
     if not scores:
         return replace(heard, fault="There was not enough processor time left for the second reader.")
-    return replace(heard, score=max(scores), whole=whole, tokens=tokens)
+    return replace(heard, score=max(scores), whole=whole, cut=not whole, tokens=tokens)
 
 
 def _texts(prepared: PreparedContent, reading: JuryScores) -> list[str]:

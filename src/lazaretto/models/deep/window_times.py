@@ -1,0 +1,36 @@
+"""About what a window takes to read, by the windows that were read last."""
+
+from __future__ import annotations
+
+import statistics
+from collections import deque
+
+KEPT = 7
+"""Windows that are remembered."""
+_EMPTY = 8
+"""Tokens whose time a window takes that has none: a pass has a cost of its own, which a short window shows most."""
+
+
+class WindowTimes:
+    """The middle of the last few windows, so that a single slow one does not count; each scaled to the length asked
+    for. Whoever does not read for want of time says so, and one window is forgotten: a reader that was slow once would
+    else never be tried again."""
+
+    def __init__(self) -> None:
+        self._rates: deque[float] = deque(maxlen=KEPT)
+
+    def took(self, tokens: int, seconds: float) -> None:
+        """A window of so many tokens was read."""
+        self._rates.append(seconds / (tokens + _EMPTY))
+
+    def seconds_for(self, tokens: int) -> float:
+        """About what a window of so many tokens takes; 0 where none is remembered."""
+        rates = tuple(self._rates)  # other threads read too
+        return statistics.median(rates) * (tokens + _EMPTY) if rates else 0.0
+
+    def not_read(self) -> None:
+        """A window was not read because it would have taken too long."""
+        try:
+            self._rates.popleft()
+        except IndexError:  # another thread forgot the last one
+            pass
