@@ -358,3 +358,35 @@ def test_a_text_that_an_unknown_task_wrote_too_is_not_the_known_nodes(crew: Guar
     assert sorted(set(written)) == ["graph", "scout"], "each task's own writes are its own"
     saver.put(config, {**empty_checkpoint(), "channel_values": {"notes": said[0][1]}}, {"source": "loop"}, {})
     assert by()[len(written) :].count("scout") == 0, "and a state that holds the text names neither"
+
+
+def test_a_nodes_name_may_hold_a_comma(crew: Guard) -> None:
+    said = {
+        "a": lambda _: {"messages": [AIMessage("The ferry leaves from pier two.")]},
+        "a, b": lambda _: {"messages": [AIMessage("The ferry takes forty minutes.")]},
+    }
+    graph = _graph(guard_checkpointer(crew, InMemorySaver()), **said)
+    graph.invoke({"messages": [HumanMessage("When does it leave?")]}, {"configurable": {"thread_id": "commas"}})
+    by = {one.text: one.agent for one in crew.ledger.items(hidden=True, limit=None)}
+    assert by["The ferry leaves from pier two."] == "a" and by["The ferry takes forty minutes."] == "a, b"
+
+
+@pytest.mark.parametrize(
+    ("path", "node"),
+    [
+        (("__pregel_pull", "scout"), "scout"),
+        (("__pregel_pull", "a, b"), "a, b"),
+        (("__pregel_pull", "a, b", "node_error_handler", False), "a, b"),
+        (("__pregel_pull", "0000000001, x"), "0000000001, x"),
+        (("__pregel_pull", "__start__"), "graph"),
+        (("__pregel_push", 3, False), "graph"),
+        (("__pregel_push", ("__pregel_pull", "scout"), 2, True), "graph"),
+        ((), "graph"),
+    ],
+)
+def test_a_tasks_path_names_its_node(path: tuple[Any, ...], node: str) -> None:
+    from langgraph.pregel._algo import task_path_str
+
+    from lazaretto.adapters.langgraph_writers import _node_of
+
+    assert _node_of(task_path_str(path) if path else "") == node

@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,10 @@ import typer.main
 from rich.console import Console
 from typer.testing import CliRunner
 
+from lazaretto import SyncGuard
 from lazaretto.cli import FAMILIES, build, common
 from lazaretto.cli.application import named_command
+from lazaretto.learn.lessons import Lessons
 
 Run = Callable[..., Any]
 ID = re.compile(r"it_[0-9a-f]{24}")
@@ -91,6 +95,30 @@ def test_a_dry_run_leaves_no_trace(run: Run, empty_world: Path) -> None:
     run(*said, code=1)
     assert run(*said, "--dry-run", code=1)["rule"].startswith("blocklist:") and len(run("held", "--json")) == 1
     assert "parent" in run(*said[:-1], "--dry-run", "--parent", "it_a", code=2)
+
+
+def test_a_dry_run_leaves_to_others_what_a_dead_process_left(
+    run: Run, empty_world: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = empty_world / "crew.db"
+    store = ("--store", f"sqlite:///{path}")
+    said = ("check", "The back door is painted green.", "-a", "ada", "--json", *store)
+    item = run(*said)["item"]
+    with monkeypatch.context() as dying:
+        dying.setattr(Lessons, "catch_up", lambda self: None)
+        with SyncGuard.open(store[1]) as guard:
+            guard.label(item, "harmful", by="ops")
+
+    def kept() -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(path)) as database:
+            tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            return [(name, *database.execute(f"SELECT * FROM {name}").fetchall()) for name in sorted(tables)]
+
+    before, files = kept(), sorted(one.name for one in empty_world.iterdir())
+    assert run(*said, "--dry-run")["ruling"] == "allow" and "before it told the gates" in caplog.text
+    assert kept() == before and sorted(one.name for one in empty_world.iterdir()) == files
+    assert run(*said, code=1)["rule"].startswith("blocklist:"), "whoever writes finishes it"
+    assert run(*said, "--dry-run", code=1)["rule"].startswith("blocklist:")
 
 
 @pytest.mark.parametrize("command", ["check", "remember"])

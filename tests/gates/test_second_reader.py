@@ -284,6 +284,29 @@ def test_changes_are_found_as_a_package_and_those_of_another_version_refused(wit
         base.find_changes("mpnet")
 
 
+@pytest.mark.parametrize("shadow", ["a package", "no package", "an empty folder"])
+def test_a_folder_of_that_name_in_the_working_directory_hides_nothing(
+    without_source: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shadow: str
+) -> None:
+    held = {"mpnet": b"ours", "e5": b"ours too", "claims": b"and these"}
+    for name, content in held.items():
+        (without_source / f"{name}.safetensors").write_bytes(content)
+    (without_source / "__init__.py").write_text("")
+    monkeypatch.setattr(base, "CHANGES", {name: _sha256(content) for name, content in held.items()})
+    other = tmp_path / "work" / "lazaretto_deep"
+    other.mkdir(parents=True)
+    for name in held if shadow != "an empty folder" else ():
+        (other / f"{name}.safetensors").write_bytes(b"somebody else's")
+    if shadow == "a package":
+        (other / "__init__.py").write_text("raise SystemExit('code of a stranger was run')")
+    monkeypatch.syspath_prepend(str(other.parent))
+    assert [base.find_changes(name).parent for name in held] == [without_source] * 3
+    (without_source / "e5.safetensors").write_bytes(b"of another version")
+    base.changes_folder.cache_clear()
+    with pytest.raises(ModelUnavailable, match="force-reinstall"):
+        base.find_changes("e5")
+
+
 def test_the_source_tree_holds_the_changes_that_are_named() -> None:
     if not base._SOURCE.is_dir():
         pytest.skip("needs the repository")

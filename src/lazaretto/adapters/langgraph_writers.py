@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,8 @@ except ImportError:
 GRAPH = "graph"
 """Who acts where no node is known: what the graph was given, and what nodes wrote that were sent to."""
 _PULL = "~__pregel_pull, "
+_HANDLER = re.compile(r", node_error_handler, 0{10}\Z")
+"""Behind the name where what a failed node left to its handler is written."""
 _KEPT, _MOST_DEPTH = 20_000, 20
 _WRITER: ContextVar[str] = ContextVar("writer", default="")
 """Who wrote what is being read; empty where a whole state is."""
@@ -42,8 +45,7 @@ class SaverBorder(Border):
 
         A whole state says nothing of tasks. There a text is the node's that wrote it, and nobody's where two did.
         """
-        node = task_path.removeprefix(_PULL).partition(", ")[0] if task_path.startswith(_PULL) else GRAPH
-        node = GRAPH if node == START else node
+        node = _node_of(task_path)
         with self._noting:
             for text in _texts(written):
                 key = _digest(text)
@@ -63,6 +65,14 @@ class SaverBorder(Border):
             with self._noting:
                 agent = _WRITER.get() or self._writers.get(_digest(text), agent)
         return await super()._read(text, channel, agent, source, **told)
+
+
+def _node_of(task_path: str) -> str:
+    """The node that a task's path names: all that stands behind the mark, for a name may hold a comma."""
+    if not task_path.startswith(_PULL):
+        return GRAPH
+    node = _HANDLER.sub("", task_path.removeprefix(_PULL))
+    return GRAPH if node in ("", START) else node
 
 
 def _texts(value: Any, depth: int = 0) -> Iterator[str]:

@@ -83,14 +83,19 @@ class CommandContext:
         return Store.open(self.store, create=False, upgrade=False)
 
     def open_guard(
-        self, *, policy: Policy | None = None, namespace: str | None = None, create: bool = True
+        self,
+        *,
+        policy: Policy | None = None,
+        namespace: str | None = None,
+        create: bool = True,
+        read_only: bool = False,
     ) -> SyncGuard:
         """The tenant's guard; ``policy`` and ``namespace`` stand in for the context's own."""
         from lazaretto.guard import Guard
         from lazaretto.guard.sync_guard import SyncGuard
         from lazaretto.guard.telemetry import Logging
 
-        ledger = Ledger.open(self.store, namespace or self.namespace, create=create)
+        ledger = Ledger.open(self.store, namespace or self.namespace, create=create, read_only=read_only)
         _say_where(ledger, self.policy_file)
         try:
             ledger.configure_signing(self.policy.record)
@@ -104,10 +109,11 @@ class CommandContext:
 
     @contextmanager
     def open_to_screen(self) -> Iterator[SyncGuard]:
-        """The guard for a call that records nothing: where no store is yet, none is left behind."""
+        """The guard for a call that writes nothing, not even what another process left to do; where no store is yet,
+        none is left behind."""
         with ExitStack() as stack:
             try:
-                guard = self.open_guard(create=False)
+                guard = self.open_guard(create=False, read_only=True)
             except StoreMissing:
                 folder = stack.enter_context(TemporaryDirectory(prefix="lazaretto-"))
                 guard = replace(self, store=f"sqlite:///{folder}/ledger.db").open_guard()

@@ -15,6 +15,8 @@ from lazaretto.cli.keys import key_file
 from lazaretto.errors import LazarettoError, MissingExtra, StoreMissing
 from lazaretto.installed import Finding, packages
 from lazaretto.models.deep.base import TRUNKS, find_changes, find_trunk, reinstall
+from lazaretto.models.weight_files import damaged
+from lazaretto.models.weight_files import reinstall as reinstall_product
 from lazaretto.policy import plugins
 from lazaretto.types import Channel
 
@@ -78,6 +80,17 @@ def _keys() -> list[Finding]:
     return [Finding("keys", False, words, "Revoke them, and add them again with --agent")]
 
 
+def _weights() -> list[Finding]:
+    """The models that ship: whether each file is this version's."""
+    try:
+        wrong = list(damaged())
+    except LazarettoError as error:
+        wrong = [str(error)]
+    if wrong:
+        return [Finding("models", False, one, reinstall_product(), required=True) for one in wrong]
+    return [Finding("models", True, "every file that ships is this version's (sha256)")]
+
+
 def _deep() -> list[Finding]:
     """The larger models of the second reader: set up or not, and whether they are the official files."""
     findings = []
@@ -102,7 +115,7 @@ def _deep() -> list[Finding]:
 def examine(context: CommandContext) -> list[Finding]:
     """Everything the doctor looks at, in order."""
     product, python, *extras = packages()
-    return [product, python, *_policy(context), *_store(context), *_keys(), *_deep(), *extras]
+    return [product, python, *_policy(context), *_store(context), *_keys(), *_weights(), *_deep(), *extras]
 
 
 @with_context()

@@ -168,7 +168,7 @@ class Core:
     async def catch_up(self) -> None:
         """Once, before the first item: teach the gates the decisions that an earlier process left untaught."""
         if not self.lessons.current:
-            await self.in_store_thread(self.lessons.catch_up)
+            await self.in_store_thread(self.lessons.look_up if self.ledger.read_only else self.lessons.catch_up)
 
     def copies_of(self, item: str, by: str, caller: Identity | None) -> list[str]:
         """Copies of an item that wait, and that its release settles: none that whoever releases it wrote."""

@@ -6,6 +6,7 @@ store next finishes what a dead process left; learning a lesson twice does no ha
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
@@ -17,6 +18,7 @@ from lazaretto.ledger.tail import Tail
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import COPY_OF, MACHINE, Channel, Event, EventKind, Evidence, Observation, Ruling, Verdict
 
+_log = logging.getLogger(__name__)
 LABELS = {"harmful": Ruling.BLOCK, "benign": Ruling.ALLOW}
 """What a person's label means as a ruling."""
 UNDIRECTED = frozenset({"rollback"})
@@ -30,6 +32,7 @@ SCREENED = "screened"
 Tell = Callable[[Observation, Ruling, tuple[Verdict, ...]], None]
 """Tells every gate that learns what became of an item; verdicts say who found it."""
 _KINDS = (EventKind.LABELLED, EventKind.REPAIRED, EventKind.UNDONE)
+_TOLD = (*_KINDS, EventKind.WITHDRAWN)
 _WORDS = (EventKind.RULED, EventKind.LABELLED, EventKind.RELEASED)
 _READ, _BOOK = ("lessons", "read"), "lessons"
 _RENEW_AFTER = 1_000
@@ -48,14 +51,23 @@ class Lessons:
         self.current = False
         """Whether what other processes left untold was told; later ones tell what they decide themselves."""
 
+    def look_up(self) -> None:
+        """In a store that is only read: warn where something was decided that nobody was told yet."""
+        with self._lock:
+            if any(True for _ in self._ledger.events(after=self._start(), kinds=_TOLD)):
+                _log.warning("judged without what was decided last: a process ended before it told the gates")
+            self.current = True
+
+    def _start(self) -> int:
+        kept = self._ledger.find_fingerprints(_READ[0], [_READ[1]])
+        return int(kept[0].label) if kept else 0
+
     def catch_up(self) -> None:
         """Tell everything that was decided since lessons were last told."""
         with self._lock:
-            kept = self._ledger.find_fingerprints(_READ[0], [_READ[1]])
-            start = int(kept[0].label) if kept else 0
-            end = self._ledger.head().seq
+            start, end = self._start(), self._ledger.head().seq
             told, spoken = start, dict[str, None]()
-            for event in self._ledger.events(after=start, kinds=(*_KINDS, EventKind.WITHDRAWN)):
+            for event in self._ledger.events(after=start, kinds=_TOLD):
                 self._teach(event)
                 spoken.update(dict.fromkeys(_spoken_of(event)))
                 told = event.seq

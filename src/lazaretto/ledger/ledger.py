@@ -119,6 +119,11 @@ class Ledger(LedgerReader):
         """The ledger of another tenant of the same store."""
         return Ledger(self._store, namespace, self._key)
 
+    @property
+    def read_only(self) -> bool:
+        """Whether it was opened for reading alone: everything that writes is refused."""
+        return self._store.read_only
+
     def lease(self, name: str) -> Lease:
         """A right that one process of this namespace holds at a time."""
         return Lease(self._store, f"{self.namespace}:{name}")

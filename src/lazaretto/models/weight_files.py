@@ -1,8 +1,17 @@
-"""Weights that ship with the product: arrays in one file, what was fitted on them as JSON beside it."""
+"""Weights that ship with the product: arrays in one file, what was fitted on them as JSON beside it.
+
+``weights/sha256.json`` names the sha256 of every one of them, and of the networks' graphs; no other file is read:
+damage, or a file of another version, would silently change verdicts. Who may write to the installation may
+write that list too.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +21,81 @@ from numpy.typing import NDArray
 from lazaretto.errors import MissingExtra, ModelUnavailable
 from lazaretto.models.packed_changes import unpacked_changes
 
+SHIPPED = Path(__file__).parent
+MANIFEST = "weights/sha256.json"
+_SUFFIXES = (".json", ".safetensors", ".onnx")
 Arrays = dict[str, NDArray[np.float32]]
 
 
-def read_arrays(file: Path, model: str) -> Arrays:
-    """The arrays of a safetensors file, unpacked; ``model`` is what errors call it."""
+def read_checked(file: Path, model: str) -> bytes:
+    """A file's bytes; ``ModelUnavailable`` where it ships with us and is another than this version's.
+
+    ``model`` is what errors call it. Files of other folders, which somebody trained, are read as they are.
+    """
     try:
-        from safetensors.numpy import load_file
+        data = file.read_bytes()
+    except OSError as error:
+        fix = f"; run: {reinstall()}" if file.is_relative_to(SHIPPED) else ""
+        raise ModelUnavailable(f"the weights of {model} are not in {file.parent}: {error}{fix}") from None
+    if file.is_relative_to(SHIPPED):
+        wanted = _manifest(SHIPPED).get(file.relative_to(SHIPPED).as_posix())
+        found = hashlib.sha256(data).hexdigest()
+        if found != wanted:
+            raise ModelUnavailable(
+                f"{file} is not this version's (sha256 {found}), {model} does not read with it; run: {reinstall()}"
+            )
+    return data
+
+
+def read_arrays(file: Path, model: str) -> Arrays:
+    """The arrays of a safetensors file, unpacked and checked."""
+    try:
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
     except ImportError:
         raise MissingExtra(model, "gates") from None
+    data = read_checked(file, model)
     try:
-        return unpacked_changes(load_file(file))
-    except OSError as error:
-        raise ModelUnavailable(f"the weights of {model} are not in {file.parent}: {error}") from None
+        return unpacked_changes(load(data))
+    except SafetensorError as error:
+        raise ModelUnavailable(f"the weights of {model} in {file} cannot be read: {error}") from None
+
+
+def read_fitted(file: Path, model: str) -> dict[str, Any]:
+    """Numbers that were fitted for a model, from JSON, checked."""
+    fitted: dict[str, Any] = json.loads(read_checked(file, model))
+    return fitted
 
 
 def read_weights(file: Path, fitted: Path, model: str) -> tuple[Arrays, dict[str, Any]]:
-    """The same, and the JSON that was fitted on them."""
-    arrays = read_arrays(file, model)
+    """Both."""
+    return read_arrays(file, model), read_fitted(fitted, model)
+
+
+def damaged() -> Iterator[str]:
+    """What is wrong with the weights that ship, one text for each file; nothing where all are right."""
+    for name in _manifest(SHIPPED):
+        try:
+            read_checked(SHIPPED / name, "lazaretto")
+        except ModelUnavailable as error:
+            yield str(error)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Name and sha256 of every weight file in a folder, as the list has them."""
+    files = {file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.suffix in _SUFFIXES}
+    return {name: hashlib.sha256(files[name].read_bytes()).hexdigest() for name in sorted(files) if name != MANIFEST}
+
+
+def reinstall() -> str:
+    """The command that puts this version's files in the place of any others."""
+    return f"pip install --force-reinstall --no-deps lazaretto=={version('lazaretto')}"
+
+
+@cache
+def _manifest(folder: Path) -> dict[str, str]:
     try:
-        return arrays, json.loads(fitted.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ModelUnavailable(f"the weights of {model} are not in {fitted.parent}: {error}") from None
+        listed: dict[str, str] = dict(json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise ModelUnavailable(f"{folder / MANIFEST} cannot be read: {error}; run: {reinstall()}") from None
+    return listed

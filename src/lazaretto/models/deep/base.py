@@ -121,11 +121,26 @@ def reinstall() -> str:
 
 @cache
 def changes_folder() -> Path | None:
-    """Where our changes lie: beside the source tree, else in the installed lazaretto-deep; None where neither is."""
+    """Where our changes lie: beside the source tree, else in the installed lazaretto-deep; None where neither is.
+
+    A folder of that name which comes first on the path, in the working directory for example, is passed over where it
+    does not hold this version's files and another one does.
+    """
     if _SOURCE.is_dir():
         return _SOURCE
     spec = importlib.util.find_spec("lazaretto_deep")
-    return Path(spec.origin).parent if spec is not None and spec.origin else None
+    first = Path(spec.origin).parent if spec is not None and spec.origin else None
+    others = [Path(entry) / "lazaretto_deep" for entry in sys.path]
+    folders = ([first] if first else []) + [folder for folder in others if folder.is_dir()]
+    return next((folder for folder in folders if _holds_changes(folder)), first)
+
+
+def _holds_changes(folder: Path) -> bool:
+    try:
+        found = {name: hashlib.sha256((folder / f"{name}.safetensors").read_bytes()).hexdigest() for name in CHANGES}
+    except OSError:
+        return False
+    return found == CHANGES
 
 
 def is_set_up(name: str) -> bool:

@@ -6,7 +6,6 @@ measured on sources that the reader had not seen (``calibration.json``; docs/mod
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -22,10 +21,11 @@ from lazaretto.models.deep.base import TRUNKS, find_changes, is_set_up
 from lazaretto.models.deep.network import E5, Minilm, Mpnet, Network
 from lazaretto.models.deep.window_times import WindowTimes
 from lazaretto.models.language import unknown_stretches, without
-from lazaretto.models.weight_files import read_weights
+from lazaretto.models.weight_files import read_fitted, read_weights
 from lazaretto.processor_time import apart, is_over, worked
 
 WEIGHTS = Path(__file__).parents[1] / "weights" / "reader"
+_MODEL = "the second reader"
 WINDOW = 256
 _STRIDE = 207
 TOP_TOKENS = 6
@@ -56,8 +56,7 @@ class Reading:
 
 @cache
 def _fitted() -> dict[str, Any]:
-    fitted: dict[str, Any] = json.loads((WEIGHTS / "calibration.json").read_text(encoding="utf-8"))
-    return fitted
+    return read_fitted(WEIGHTS / "calibration.json", _MODEL)
 
 
 def _bar(bars: Mapping[str, float], rate: float) -> float:
@@ -76,7 +75,7 @@ class DeepReader:
 
     def __init__(self, name: str) -> None:
         file = find_changes(name) if name in TRUNKS else WEIGHTS / f"{name}.safetensors"
-        arrays, fitted = read_weights(file, WEIGHTS / "calibration.json", "the second reader")
+        arrays, fitted = read_weights(file, WEIGHTS / "calibration.json", _MODEL)
         self.name, self._bars = name, fitted[name]
         self._known: KeptTexts[Reading] = KeptTexts(_KEPT_BYTES, lambda one: 300 + 4 * len(one.quote))
         self._network: Network = _NETWORKS[name](arrays)
@@ -197,5 +196,4 @@ def _quality(measured: Mapping[str, float], language: str) -> float:
 
 @cache
 def _table() -> Mapping[str, Mapping[str, Mapping[str, float]]]:
-    found: Mapping[str, Mapping[str, Mapping[str, float]]] = json.loads(TABLE.read_text(encoding="utf-8"))
-    return found
+    return read_fitted(TABLE, _MODEL)

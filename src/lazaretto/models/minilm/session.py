@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.errors import MissingExtra
+from lazaretto.models.weight_files import read_checked
 
 Arrays = Mapping[str, NDArray[Any]]
 _HERE = Path(__file__).parent
@@ -30,6 +31,7 @@ def open_session(graph: str, arrays: Arrays) -> Any:
         import onnxruntime
     except ImportError:
         raise MissingExtra("the runtime of the embedded models (onnxruntime)", "gates") from None
+    network = read_checked(_HERE / graph, "the embedded models")
     onnxruntime.disable_telemetry_events()  # where the program imported it before us
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = thread_count()
@@ -39,7 +41,7 @@ def open_session(graph: str, arrays: Arrays) -> Any:
     options.log_severity_level = 3
     values = [onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array)) for array in arrays.values()]
     options.add_external_initializers(list(arrays), values)
-    return onnxruntime.InferenceSession((_HERE / graph).read_bytes(), options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(network, options, providers=["CPUExecutionProvider"])
 
 
 def thread_count() -> int:

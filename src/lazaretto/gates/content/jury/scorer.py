@@ -5,8 +5,6 @@ A logit is a mean of token scores, so the share of every clause in it is exact.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import re
 import threading
@@ -27,7 +25,7 @@ from lazaretto.gates.content.jury.windows import HEADS, WINDOW, Window, windows
 from lazaretto.gates.content.records import InputKind, PreparedContent, Role
 from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.models.minilm import Encoder, Pieces, split_heads
-from lazaretto.models.weight_files import read_arrays
+from lazaretto.models.weight_files import read_arrays, read_checked, read_fitted
 from lazaretto.processor_time import apart, is_over, left, until, worked
 from lazaretto.reading.text import reading_of
 
@@ -56,6 +54,9 @@ _JOINING = (
 )
 _JOINTS, _LEADING = frozenset(_JOINING.split()), frozenset(("at", "by", "for", "from", "in", "of", "on", "to", "with"))
 """Words before which a long English clause may be parted, and those that go with them."""
+_MODEL = "the embedded jury"
+_BESIDE = ("reader/with_jury.json", "reader/languages.json", "reader/calibration.json")
+"""What is read while an arbiter rules, where a failure would count as one arbiter's fault and not stop the gate."""
 _SEATS = (Role.STRICT, Role.LOOSE)
 
 
@@ -142,10 +143,9 @@ class JuryModels:
     """Both debaters' models. Safe to share between threads; reading the same content twice costs once."""
 
     def __init__(self, folder: Path) -> None:
-        manifest = json.loads((folder / "jury.json").read_text(encoding="utf-8"))
-        for name, expected in manifest["sha256"].items():
-            if hashlib.sha256((folder / name).read_bytes()).hexdigest() != expected:
-                raise ModelUnavailable(f"{name} is not the file that jury.json describes")
+        manifest = read_fitted(folder / "jury.json", _MODEL)
+        for role in _SEATS:  # before one of them clears a text that the other was never asked about
+            read_checked(folder / f"{role.value}.safetensors", _MODEL)
         self._seats = _Seats(
             {
                 role: _Stored(folder / f"{role.value}.safetensors", int(manifest["windows"][role.value]))
@@ -338,7 +338,7 @@ class _Stored:
     window: int
 
     def load(self) -> _DebaterModel:
-        adapter, heads = split_heads(read_arrays(self.file, "the embedded jury"))
+        adapter, heads = split_heads(read_arrays(self.file, _MODEL))
         return _DebaterModel(Encoder(adapter, int8=True), heads, self.window)
 
 
@@ -508,6 +508,8 @@ def _settings(fields: Mapping[str, Any]) -> Settings:
 def shipped_models() -> JuryModels:
     """The models that come with the package, loaded once."""
     folder = Path(str(resources.files("lazaretto.models"))) / "weights" / "jury"
+    for name in _BESIDE:
+        read_checked(folder.parent / name, _MODEL)
     if not (folder / "jury.json").is_file():
         raise ModelUnavailable(
             "this installation has no jury weights; make them with lab/src/lazaretto_lab/training/jury/train.py"

@@ -8,13 +8,12 @@ what one is sure of by itself is unsafe, whatever the other says.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from lazaretto.gates.content.jury.scorer import JuryScores, bar_for
 from lazaretto.gates.content.jury.windows import clean
 from lazaretto.gates.content.records import InputKind, PreparedContent
 from lazaretto.models.deep import Reading, is_set_up, reader_for, shared_reader
+from lazaretto.models.weight_files import read_fitted
 from lazaretto.processor_time import left, until
 from lazaretto.reading.text import reading_of
 
@@ -77,7 +77,7 @@ class Joint:
 @cache
 def joint(path: Path = NUMBERS) -> Joint:
     """The numbers that ship."""
-    fields: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    fields = read_fitted(path, "the jury beside a larger reader")
     for name in ("block", "alone", "allow"):
         fields[name] = tuple((float(rate), float(odds)) for rate, odds in fields[name])
     fields["settled"] = (float(fields["settled"][0]), float(fields["settled"][1]))

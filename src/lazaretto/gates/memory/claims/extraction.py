@@ -29,6 +29,8 @@ _ABBREVIATION = re.compile(r"(?:\b(?:mr|mrs|ms|dr|prof|st|no|nr|vs|etc|inc|ltd|c
 _LEANS = re.compile(r"\s*(?:it|its|they|their|he|his|she|her|this|that|these|those|there|indeed|the (?:new )?"
                     r"(?:account|number|address|limit|rule|details))\b", re.I)  # fmt: skip
 _WORD = re.compile(r"[^\W\d_][\w'’-]*")
+_BARE_WORDS = 3
+"""Of a sentence that only says that something changed."""
 _NEGATION = re.compile(
     r"\b(?:not|never|no|none|nobody|nothing|neither|nor|without|cannot|false|untrue|isn|aren|wasn|don|doesn|didn|won|"
     r"can|shouldn|mustn|couldn|hasn|haven)(?:n?['’]t)?\b", re.I)  # fmt: skip
@@ -175,6 +177,11 @@ def _in_prose(text: str, begin: int, until: int) -> Iterator[Claim]:
         if _says_something(whole):
             yield read_claim(whole, begin, until)
         return
+    yield from _by_sentence(text, begin, until)
+
+
+def _by_sentence(text: str, begin: int, until: int) -> Iterator[Claim]:
+    """Each sentence of a part of a text, with the one before it where it leans on that."""
     last: tuple[int, int] | None = None
     for start, end in itertools.islice(_sentences(text, begin, until), MAX_SENTENCES):
         leans = _LEANS.match(text, start, end) or (last is not None and text[last[1] - 1] == "?")
@@ -188,6 +195,24 @@ def _in_prose(text: str, begin: int, until: int) -> Iterator[Claim]:
 def weightiest_first(claims: Iterable[Claim]) -> list[Claim]:
     """Those about money, access, safety and permissions, then those that announce a change, then those with values."""
     return sorted(claims, key=lambda c: (not c.sensitive, not c.announces, not c.values, c.start))
+
+
+def declares_sensitive(claim: Claim) -> bool:
+    """Whether one statement both says that something changed and is about money, access, safety or permissions.
+
+    A short text is one claim, in which the words of different sentences would meet: "Nothing calls it any more ...
+    Otherwise approve" announces nothing.
+    """
+    if not (claim.declares and claim.sensitive):
+        return False
+    if claim.record or any(value.kind == "account" for value in claim.values):
+        return True
+    told, text = list(_by_sentence(claim.text, 0, len(claim.text))), claim.text
+    for one, after in itertools.zip_longest(told, told[1:]):
+        bare = after is not None and len(_WORD.findall(one.text)) <= _BARE_WORDS  # "We have moved.": what, comes next
+        if one.declares and moves_money_or_access(text[one.start : after.end if bare else one.end]):
+            return True
+    return not told
 
 
 def says_one_thing(text: str) -> bool:

@@ -23,7 +23,7 @@ from lazaretto.gates.memory.claims.comparison import (
     restates,
 )
 from lazaretto.gates.memory.claims.conflicts import let_in_beside
-from lazaretto.gates.memory.claims.extraction import Claim, claim_at, claims_of, says_one_thing
+from lazaretto.gates.memory.claims.extraction import Claim, claim_at, claims_of, declares_sensitive, says_one_thing
 from lazaretto.gates.memory.claims.llm_tiebreak import LlmTiebreak, Pair
 from lazaretto.gates.memory.claims.occasions import progress
 from lazaretto.gates.memory.claims.quiet import WEAKENS, Quiet, shared_quiet_head
@@ -188,7 +188,7 @@ class ClaimJudge:
         cut = not (read.whole and all_looked) or any(weighty for _, weighty in ranked[len(found) :])
         rest = [pair for pair in near if not self._is_read_first(pair)][: MOST_PAIRS - len(first)]
         asked = any(self._is_conflict(f) or self._is_gray(f) for f in found)
-        if asked or any(claim.declares and claim.sensitive for claim in read.claims):
+        if asked or any(map(declares_sensitive, read.claims)):
             agree = self._related(rest, due=len(rest) if quiet is not None else 0)
             found = _surest([*found, *agree])  # agreeing claims count
             new = update_rule.newcomer(observation, graph, trust)
@@ -379,7 +379,7 @@ class ClaimJudge:
                 Relation.NONE, (), "possible_conflict", False, True, first.related.conflict, (),
                 (Evidence("claim", words, data),),
             )  # fmt: skip
-        told = [c for c in read.claims if c.declares and c.sensitive]
+        told = [c for c in read.claims if declares_sensitive(c)]
         if told and new.trust < self._rule.sensitive_trust and not agreeing:
             words = (
                 "Announces a change in what moves money, access, safety or permissions, which a source of trust "

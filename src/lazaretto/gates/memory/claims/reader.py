@@ -96,6 +96,8 @@ class ClaimReader:
             if not missing:  # up to there nothing is: what comes later is all there is to ask for next time
                 self._caught_up[key] = max(head, self._caught_up.get(key, 0))
                 return True
+            if ledger.read_only:
+                return False
             moves = True
             texts = {
                 one.id: one.text for one in ledger.items(ids=[item for _, item in missing], hidden=True, limit=None)
