@@ -2,10 +2,11 @@
 
     python lab/benchmarks/secrets_in_prose.py
     python lab/benchmarks/secrets_in_prose.py --write after
+    python lab/benchmarks/secrets_in_prose.py --list secrets_and_numbers
 
-The list, tests/data/secrets_in_prose.toml, was committed before the rules were changed. A secret counts as found where
-no part of four characters of its value is left in the text that the gate offers instead. ``--write LABEL`` keeps a row
-for each sentence in lab/results/everyday/secrets_in_prose; ``first_contact`` stays as it is.
+The lists, tests/data/secrets_in_prose.toml and secrets_and_numbers.toml, were written before the rules were changed. A
+secret counts as found where no part of four characters of its value is left in the text that the gate offers instead.
+``--write LABEL`` keeps a row for each sentence in lab/results/everyday under the list's name; ``first_contact`` stays.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from everyday import DATA, FIRST, REPOSITORY, RESULTS, Row, measured_commit, sha
 
 from lazaretto.gates.secrets import find_secrets, without_secrets
 
-FOLDER = RESULTS / "secrets_in_prose"
+LISTS = ("secrets_in_prose", "secrets_and_numbers")
 LEAST = 4
 
 
@@ -44,15 +45,16 @@ def main() -> None:
     """Print the figures, keep the rows where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", metavar="LABEL", default="", help="keep the rows under this name")
+    parser.add_argument("--list", choices=LISTS, default=LISTS[0], help="default: %(default)s")
     options = parser.parse_args()
-    lists = tomllib.loads((DATA / "secrets_in_prose.toml").read_text(encoding="utf-8"))
+    lists = tomllib.loads((DATA / f"{options.list}.toml").read_text(encoding="utf-8"))
     rows = [row for what in ("honest", "secret") for row in judged(lists[what], what)]
     if options.write:
-        file = FOLDER / f"{options.write}.jsonl"
+        file = RESULTS / options.list / f"{options.write}.jsonl"
         if options.write == FIRST and file.exists():
             raise SystemExit(f"{file.relative_to(REPOSITORY)} is there already and stays as it is; use another label")
         file.parent.mkdir(parents=True, exist_ok=True)
-        head = {"list": "secrets_in_prose", "commit": measured_commit(), "rows": len(rows)}
+        head = {"list": options.list, "commit": measured_commit(), "rows": len(rows)}
         lines = (json.dumps(row, ensure_ascii=False) for row in (head, *rows))
         file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     for what in ("honest", "secret"):
