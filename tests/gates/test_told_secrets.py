@@ -142,3 +142,53 @@ def test_names_of_courses_and_counts_are_no_secrets(text: str) -> None:
 def test_a_marked_word_counts_where_a_secret_is_named_plainly() -> None:
     assert find_secrets("The password of the box: Sommer&Sport2026.")
     assert find_secrets("He logs in with Sommer!Sport2026.")
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("The password is $torm44Gate on the test box.", "$torm44Gate"),
+        ("The router password is %Lamp%Oak31.", "%Lamp%Oak31"),
+        ("My password is (Plum-Kite-86), keep it.", "Plum-Kite-86"),
+        ("Das Passwort lautet [Ulme!Dorf5].", "Ulme!Dorf5"),
+        ("La contraseña es {Trigo&Sal41}.", "Trigo&Sal41"),
+        ("The password is purple Kettle9 tonight.", "purple Kettle9 tonight"),
+        ("The passwords are Cedar55Row and Cedar56Row.", "Cedar56Row"),
+        ('The password is "Finch77Hill", or "Finch78Hill".', "Finch78Hill"),
+        ("My PIN is 3391, hers is 8842.", "8842"),
+        ("Meine PIN ist 3391 und seine 8842.", "8842"),
+        ("Das Passwort ist „Moor9$Pfad“.", "Moor9$Pfad"),
+        ("PIN: 3391", "3391"),
+        ("My PIN is 3391 and please forget it.", "3391"),
+    ],
+)
+def test_forms_in_which_secrets_passed(text: str, secret: str) -> None:
+    cleaned = without_secrets(text, find_secrets(text))
+    assert secret not in cleaned and cleaned.count("removed") >= 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The password is $DB_PASS2 in the compose file, see $HOME/app2.env.",
+        "The password is ${SECRET_2}, the token is $(cat token2.txt).",
+        "The password is <your-password-1> in the template.",
+        "The password is [see KB0012345] for guests.",
+        "The password is (since Release24) at least twelve characters.",
+        "The password is different on Server2, ask Jonas.",
+        "The password is printed on Label7 inside.",
+        "The password is domain wide since Windows11 came.",
+        "The password is wrong on Laptop7 again.",
+        "Das Passwort ist falsch laut Ticket7.",
+        "La contraseña es igual que en Aula3.",
+        "PIN: 4000 Besucher kamen am Samstag.",
+        "The PIN is 2026 years of history away.",
+        "My pin is 1931 silver, from the fair.",
+        "The password is %s in the log line, and %20 is a space.",
+        "Passwords are rotated in Q3, and Windows11 machines follow.",
+        "The password is changed and Server12 restarts.",
+        "A token costs $2.40, or $21 for ten.",
+    ],
+)
+def test_honest_sentences_that_look_like_these_forms_are_left_alone(text: str) -> None:
+    assert find_secrets(text) == []

@@ -15,7 +15,8 @@ _PLACEHOLDERS = frozenset(
     {"password", "passwd", "pass", "pwd", "secret", "token", "changeme", "example", "xxx", "xxxx", "yourpassword"}
 )
 _VARIABLE = re.compile(
-    r"[$%<{\[(].*|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|\w+\([^)]*\)?.*|[\w-]+(?:\.[\w-]+)*\.[a-z]{1,4}"
+    r"[<{\[(].*|\$(?:[A-Z0-9_]+|[a-z0-9_]+|[A-Za-z_]+\d*|[\d.,]+\w*)(?:[/:.].*)?|\$[{(].*"
+    r"|%(?:\w+%|[a-z]|\(.*|(?:[0-9A-Fa-f]{2}%?)+.*)|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|\w+\([^)]*\)?.*|[\w-]+(?:\.[\w-]+)*\.[a-z]{1,4}"
     r"|[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)+"
 )
 """What stands where a secret would, and is none: variables, placeholders, calls, file names and attributes."""
@@ -38,8 +39,8 @@ def is_placeholder(word: str) -> bool:
 
 
 _PASS = (
-    r"\b(?:[^\W\d_]{0,12}pass(?:word|wort|phrase|code)|passwd|pwd|pw|mdp|[^\W\d_]{0,12}kennwort|mot de passe"
-    r"|contraseña|palavra[ -]passe|senha)(?![ -](?:manage|hash|polic|field|prompt|generat|vault|store"
+    r"\b(?:[^\W\d_]{0,12}pass(?:words?|wort|wörter|phrase|codes?)|passwd|pwd|pw|mdp|[^\W\d_]{0,12}kennwort|mot de passe"
+    r"|contraseñas?|palavra[ -]passe|senha)(?![ -](?:manage|hash|polic|field|prompt|generat|vault|store"
     r"|rule|reset|hint))"
 )
 """Names of what people choose themselves."""
@@ -62,11 +63,11 @@ _OF = (
     r"|della|dello|do|da|dos|das"
     r"|para|per)\s|d['’]|de l['’]|dell['’])[^.;:!?\n]{1,60}?)?"
 )
-_WORD = r"['\"`«“]?(?P<word>[^\s'\"`,;»”]{6,200})"
+_WORD = r"['\"`«“„]?(?P<word>[^\s'\"`,;»”]{6,200})"
 _IS = (
     r"(?:\s?:\s{1,3}|(?:\s(?:has )?changed)?,?\s(?:(?:now|jetzt|agora|ora|ahora)\s)?"
     r"(?:(?:was |is |has been )?(?:changed|set|reset|rotated) to|is|was|it['’]s|it is|ist|lautet|heißt"
-    r"|est|c['’]est|es|é|è"
+    r"|est|c['’]est|es|é|è|are|sind|son|sont|são|sono"
     r"|reads)(?:\s(?:now|still|jetzt|nun|ab heute|ahora|maintenant|agora|ora|adesso))?[:\s]\s{0,3})"
 )
 _SAID = tuple(
@@ -107,7 +108,25 @@ _ORDINARY_MARKS = re.compile(
 )
 """Numbers of issues, money, shares, addresses, entities, file patterns and code."""
 _ENDS = re.compile(r"[.!?:;]\s")
-_TRAILING = ".)]}!?:…"
+_TRAILING = ".)]}>!?:…“"
+_BRACKETS = "([{<"
+_LAST = r"(?=['\"`»”“]?(?:[.,;:!?)]|\s*$|\s*\n))"
+_ANOTHER = re.compile(
+    r"['\"`»”“]?(?:,|,?\s(?:and|or|und|oder|y|o|et|ou|e))(?:\s(?:then|dann|luego|puis))?\s['\"`«“„]?"
+    rf"(?P<word>[^\s'\"`,;:»”“]{{6,60}}){_LAST}"
+)
+"""A second secret after the first: "A or B", "A, then B"; a sentence does not go on behind it."""
+_SPACED = re.compile(
+    rf"{_PASS}{_OF}{_IS}(?P<word>(?:[^\W\d_]{{2,12}}\s){{0,4}}[^\W\d_]{{2,12}}\d{{1,4}}(?:\s[^\W\d_]{{2,12}}){{0,4}})"
+    r"(?=[.,;!\n]|\s*$)", re.I
+)  # fmt: skip
+"""Words with spaces between them, one with a number at its end."""
+_JOINS = re.compile(
+    r"(?:on|in|at|by|for|from|of|with|under|after|before|since|until|than|per|if|when|and|or|but|to|again|laut|auf|bei|im"
+    r"|am|für|von|mit|seit|bis|nach|wie|und|oder|en|de|del|por|para|con|desde|hasta|según|y|o|dans|sur|pour|depuis|selon|et|ou"
+    r"|em|na|no|com|desde|até|e|su|nel|da|per|secondo|only|wrong|falsch|gleich|same|igual|case|version)", re.I
+)  # fmt: skip
+"""Words that a sentence about a secret has, and a secret of plain words has not."""
 _REST = re.compile(r"(?:[,;](?=[^\s,;]{0,60}[\d!?%&$*#])[^\s'\"`,;»”=:]{1,60}(?![^\s'\"`,;»”]))+")
 """More of a secret after a comma or semicolon; never what names a value of its own."""
 
@@ -115,9 +134,18 @@ _PIN = re.compile(
     r"\b(?:PIN|(?:[Mm]y|[Yy]our|[Hh]is|[Hh]er|[Oo]ur|[Cc]ard|SIM|phone) pin)(?:[ -][Cc]odes?)?\b"
     rf"{_OF}(?:\s?:\s{{0,3}}|\s(?i:is|was|ist|lautet|est|es|é|è)(?:\s(?:now|jetzt|ahora|maintenant|agora"
     rf"|ora|le|el|o|il))?"
-    r"[:\s]\s{0,3})(?P<word>\d{4,8})(?![\w%€$-]|[.,:/]\d|\s?(?:digits|stellig|times|views|users|rows|€|EUR|USD))"
+    r"[:\s]\s{0,3})(?P<word>\d{4,8})(?![\w%€$-]|[.,:/]\d|\s?(?:€|EUR|USD))"
+    r"(?!\s+(?!(?:and|or|but|until|since|for|if|now|please|so|in|on|und|oder|aber|bis|seit|für|bitte|y|o|pero|hasta|desde|para"
+    r"|et|ou|mais|depuis|pour|e|mas|até|ma|fino|per)\b)[^\W\d_])"
 )
-"""Codes of cards. Those of doors are no secrets among the crew that opens them: notes are full of them."""
+"""Codes of cards, where a clause ends behind the number: "PIN: 1234 visitors" counts something. Those of doors are no
+secrets among the crew that opens them: notes are full of them."""
+_OTHER_PIN = re.compile(
+    r"(?:,|,?\s(?:and|und|y|et|e))\s(?:hers|his|theirs|mine|yours|ours|seine|ihre|meine|deine"
+    r"|the (?:PUK|old one|new one|other)|die PUK|el de \w{2,12}|la de \w{2,12}|el suyo|el PUK)"
+    r"(?:\s(?:is|was|ist|es))?\s(?P<word>\d{4,8})(?![\w%€$-]|[.,:/]\d)"
+)
+"""Of somebody else, behind the first."""
 _QUOTED = r"\"[^\"\n]{8,240}|«[^»\n]{8,240}|“[^”\n]{8,240}|'(?:[^'\n]|(?<=\w)'(?=\w)){8,240}"
 _PHRASE = re.compile(
     r"\b(?:pass[ -]?phrase|(?:recovery|seed) phrase|phrase (?:secrète|de passe|de récupération)|frase[ -]senha"
@@ -158,10 +186,11 @@ def told_secrets(piece: str) -> Iterator[tuple[int, int]]:
         return
     for pattern in _SAID:
         for match in pattern.finditer(piece):
-            word = match["word"].rstrip(_TRAILING)
-            if _is_said(word, people=bool(match["pass"])):
-                end = match.start("word") + len(word)
-                yield match.start("word"), _with_the_rest(piece, end)
+            yield from _said(piece, match)
+    for match in _SPACED.finditer(piece):
+        words = match["word"].split()
+        if len(words) > 1 and not _OPENS.match(match["word"]) and not any(map(_tells_about, words)):
+            yield match.span("word")
     for match in _MARKED.finditer(piece):
         word = match[0].rstrip(_TRAILING)
         own = _sentence_around(piece, match.start(), match.start() + len(word))
@@ -170,12 +199,41 @@ def told_secrets(piece: str) -> Iterator[tuple[int, int]]:
             yield match.start(), match.start() + len(word)
     for match in _PIN.finditer(piece):
         yield match.span("word")
+        if other := _OTHER_PIN.match(piece, match.end("word")):
+            yield other.span("word")
     for match in _PHRASE.finditer(piece):
         words = match["word"].lstrip("'\"«“ ")
         if words[:1] in "[<{" or _OPENS.match(words):  # a mark or a placeholder, or how a sentence goes on
             continue
         if not any(_DESCRIBING.fullmatch(one) for one in words.split()):
             yield match.end("word") - len(words), match.end("word")
+
+
+def _said(piece: str, match: re.Match[str]) -> Iterator[tuple[int, int]]:
+    """The secret that a sentence says, without brackets around it, and a second one beside it."""
+    start, word, people = match.start("word"), match["word"].rstrip(_TRAILING), bool(match["pass"])
+    if word[:1] in _BRACKETS and word:
+        start, word = start + 1, word[1:]
+        if not _is_chosen(word):
+            return
+    if not _is_said(word, people=people):
+        return
+    end = _with_the_rest(piece, start + len(word))
+    yield start, end
+    while people and (other := _ANOTHER.match(piece, end)) and _is_chosen(other["word"].rstrip(_TRAILING)):
+        yield other.span("word")
+        end = other.end("word")
+
+
+def _is_chosen(word: str) -> bool:
+    """Whether a word has capitals, small letters and a digit, as neither a placeholder nor a reference has them."""
+    kinds = (any(c.isupper() for c in word), any(c.islower() for c in word), any(c.isdigit() for c in word))
+    return len(word) >= 8 and all(kinds) and not _NUMBERED.fullmatch(word) and not _VARIABLE.fullmatch(word)
+
+
+def _tells_about(word: str) -> bool:
+    """Whether a word belongs to a sentence about a secret."""
+    return bool(_JOINS.fullmatch(word) or _DESCRIBING.fullmatch(word) or _OPENS.fullmatch(word))
 
 
 def _with_the_rest(piece: str, end: int) -> int:
