@@ -51,3 +51,7 @@ def test_files_functions_and_parameter_lists_are_short(package: str) -> None:
 def test_every_exception_is_still_one() -> None:
     counted = {(name, one.name): parameters(one) for name, _ in PUBLIC for one in functions(REPOSITORY / name)}
     assert all(counted[one] > MOST_PARAMETERS for one in PUBLIC)
+
+
+def test_the_guard_is_read_in_five_minutes() -> None:
+    assert len((REPOSITORY / "src/lazaretto/guard/guard.py").read_text(encoding="utf-8").splitlines()) < 350

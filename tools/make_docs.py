@@ -126,7 +126,8 @@ def python_page() -> str:
 def _described(name: str, thing: Any) -> str:
     lines = [f"## {name}\n", f"```text\n{_signature(name, thing)}\n```\n", inspect.getdoc(thing) or "", ""]
     if inspect.isclass(thing):
-        for method, call in vars(thing).items():
+        own = [one for one in reversed(thing.__mro__) if one.__module__.startswith("lazaretto")]
+        for method, call in {name: call for one in own for name, call in vars(one).items()}.items():
             call = getattr(call, "__func__", call)
             if not method.startswith("_") and inspect.isfunction(call) and call.__doc__:
                 lines += [

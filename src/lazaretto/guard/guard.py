@@ -3,31 +3,30 @@
 An item comes in (``ingest``), the gates of the policy judge it (``gates``), decision and item are recorded in one
 transaction (``ledger``), and repairs change what was held or should be (``repair``). Nothing is acknowledged before it
 is recorded: while the store is away, calls raise ``StoreUnavailable``. ``Core.judge_and_record`` is the way of an item.
+Calls of people (label, release, audit) are in ``people_calls``, those before a tool is called in ``tool_calls``.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from lazaretto.errors import NotYours, RepairRefused
 from lazaretto.external_stores.outbox import stored_when_allowed
 from lazaretto.gates.decision import held_without_it
 from lazaretto.gates.gate_set import GateState
 from lazaretto.gates.protocol import FOR_ITS_SOURCE, Gate
 from lazaretto.guard.approvals import Approvals
 from lazaretto.guard.auditing import Auditor
-from lazaretto.guard.core import MAX_REASON, Core
+from lazaretto.guard.core import Core
 from lazaretto.guard.foresight import Rehearsals
 from lazaretto.guard.incidents import IncidentBook
 from lazaretto.guard.lifecycle import Lifecycle
 from lazaretto.guard.old_names import OldNames
+from lazaretto.guard.people_calls import PeopleCalls
 from lazaretto.guard.recall import Memories
 from lazaretto.guard.rechecking import Rechecked
 from lazaretto.guard.repairs import Repairs
@@ -35,11 +34,8 @@ from lazaretto.guard.reporting import record_decision
 from lazaretto.guard.stores import Stores
 from lazaretto.guard.telemetry import Watchers, now
 from lazaretto.guard.tool_calls import ToolCalls
-from lazaretto.identity import Identity
-from lazaretto.incidents.records import Held
-from lazaretto.ingest.raw_input import RawInput, channel_for, check_own_fields, read_text
+from lazaretto.ingest.raw_input import RawInput, channel_for, check_own_fields
 from lazaretto.ingest.read_history import is_reading, reader_body
-from lazaretto.learn.withdrawals import LISTED, LabelDecision, Withdrawal
 from lazaretto.ledger import Ledger
 from lazaretto.names import check_name, check_principal
 from lazaretto.policy import Policy
@@ -47,11 +43,9 @@ from lazaretto.types import (
     Channel,
     Decision,
     Draft,
-    Event,
     EventKind,
     MemoryFields,
     Observation,
-    Receipt,
     Ref,
     Ruling,
     SourceClass,
@@ -60,7 +54,7 @@ from lazaretto.types import (
 log = logging.getLogger("lazaretto")
 
 
-class Guard(ToolCalls, Lifecycle, OldNames):
+class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
     """Watches what agents read, keep and say. Async throughout; ``SyncGuard`` is the same for synchronous code.
 
     What a call is about comes first, who acts is named: ``remember(text, agent=...)``, ``label(item, "harmful",
@@ -299,90 +293,6 @@ class Guard(ToolCalls, Lifecycle, OldNames):
         counts for nothing.
         """
         return await record_decision(self._core, what, agent, success, rests_on, principal)
-
-    # what people do
-
-    async def held(self, *, limit: int | None = None) -> tuple[Held, ...]:
-        """What waits for a person, disputed rulings first; ``release`` and ``label`` settle it."""
-        return await self._core.in_store_thread(functools.partial(self._core.incidents.held, limit=limit))
-
-    async def release(
-        self, item: str, *, reason: str = "", descendants: bool = False, by: str = "", caller: Identity | None = None
-    ) -> Receipt:
-        """Bring a held item back, and copies of it that wait, as ``label`` does: plan and apply in one call.
-
-        ``by``: the person, kept with the reason; ``caller``: as in ``repairs.apply``. ``NotYours`` where either would
-        release something of its own; a copy of its own waits for others.
-        """
-        person = check_name(by, "by", printable=True) if by else ""
-        why = f"{reason} (released by {person})".strip() if person else reason
-        options: dict[str, Any] = {"reason": why, "descendants": descendants}
-        seen = check_name(item, "item", printable=True)
-        copies = await self._core.in_store_thread(self._core.copies_of, seen, person, caller)
-        if copies:
-            with contextlib.suppress(NotYours, RepairRefused):  # what was made from them may be, or they are too many
-                plan = await self.repairs.plan(item, "release", copies=copies, **options)
-                return await self.repairs.apply(plan, by=person, caller=caller)
-        plan = await self.repairs.plan(item, "release", **options)
-        return await self.repairs.apply(plan, by=person, caller=caller)
-
-    async def label(
-        self, item: str, label: Literal["harmful", "benign"], *, by: str, caller: Identity | None = None
-    ) -> Event:
-        """Record what an item truly is, as a person says. Harmful items are held at once, benign ones released.
-
-        Copies of it that wait for a word get the same one (``copies`` in the event's body): benign ones from sources
-        that are trusted as much or more, harmful ones from those trusted as little or less.
-
-        What was made from a harmful item is held with it; the next ``recheck`` proposes repairs of the rest, as it does
-        after a finding of its own.
-
-        ``NotYours`` where ``by``, or the ``caller`` of a server, would clear what it wrote itself.
-        """
-        person = check_name(by, "by", printable=True)
-        event = await self._core.in_store_thread(self._core.labels.label, item, label, person, caller)
-        await self._core.outbox.write_back()
-        return event
-
-    async def labels(self, *, limit: int = LISTED) -> tuple[LabelDecision, ...]:
-        """What people called harmful or benign, the newest first, each with the number by which it is taken back."""
-        return await self._core.in_store_thread(self._core.withdrawals.decisions, limit)
-
-    async def unlabel(self, decision: int, *, by: str, caller: Identity | None = None) -> Withdrawal:
-        """Take back a label: items and block list are as before it, and it counts for nothing any more. What cannot be
-        put back is named in ``left`` and ``notes``.
-
-        ``RepairRefused`` where it was taken back already, something else was decided about the item since, or the item
-        was erased. ``NotYours`` where ``by`` or ``caller`` would take back that something of its own is harmful.
-        """
-        person = check_name(by, "by", printable=True)
-        done = await self._core.in_store_thread(self._core.withdrawals.withdraw, decision, person, caller)
-        await self._core.outbox.write_back()
-        return done
-
-    async def settle(self, keep: str, *, over: str, by: str, caller: Identity | None = None) -> None:
-        """Decide between two items that contradict each other: ``keep`` holds, ``over`` is replaced by it.
-
-        Called the other way round, it takes the decision back.
-        """
-        person = check_name(by, "by", printable=True)
-        await self._core.in_store_thread(self._core.labels.settle, keep, over, person, caller)
-
-    async def appeal(self, item: str, reason: str, *, by: str) -> Event:
-        """Record that the ruling on an item is disputed; it holds until a person labels or releases the item."""
-        words, person = read_text(reason, MAX_REASON), check_name(by, "by", printable=True)
-        return await self._core.in_store_thread(self._core.labels.appeal, item, words, person)
-
-    async def audit(self, text: str = "", *, image: bytes | None = None, description: str = "") -> dict[str, Any]:
-        """Have a text, a picture or both judged by debate, with reasons and precedents. Nothing is recorded.
-
-        ``description`` says in words what the picture shows, where you know it.
-        """
-        return await self._auditor.audit(text, image, description)
-
-    async def erase(self, item: str, *, reason: str) -> Event:
-        """Remove the content of an item or a decision for good; that it was there, and why it went, stays recorded."""
-        return await self._core.in_store_thread(self.ledger.erase, item, reason)
 
     # looking again
 

@@ -12,7 +12,7 @@ import orjson
 from pydantic.fields import FieldInfo
 
 from lazaretto.policy.policy import Policy
-from lazaretto.types import Ruling, SourceClass, plain
+from lazaretto.types import Channel, Ruling, SourceClass, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,18 @@ def commented_toml(gates: Mapping[str, type], policy: Policy) -> str:
 
 
 def markdown_table(model: type, prefix: str = "", settings: Any = None) -> str:
-    """The settings of a dataclass as a table for the documentation; ``settings`` as for ``rows``."""
+    """The settings of a dataclass as a table for the documentation; ``settings`` as for ``rows``.
+
+    Channels with the same default share a row: ``channels.tool, document.optional``, or ``channels.*.gray`` for all.
+    """
+    shared: dict[tuple[str, ...], list[str]] = {}
+    for row in rows(model, prefix, settings):
+        channel, _, key = (
+            row.key.removeprefix("channels.").rpartition(".") if "channels." in row.key else ("", "", row.key)
+        )
+        shared.setdefault((key, row.default, row.allowed, row.meaning), []).append(channel)
     lines = ["| key | default | allowed | meaning |", "|---|---|---|---|"]
-    lines += [f"| `{r.key}` | `{r.default}` | {r.allowed} | {r.meaning} |" for r in rows(model, prefix, settings)]
+    for (key, default, allowed, meaning), channels in shared.items():
+        names = "*" if len(channels) == len(Channel) else ", ".join(channels)
+        lines.append(f"| `{f'channels.{names}.' if names else ''}{key}` | `{default}` | {allowed} | {meaning} |")
     return "\n".join(lines) + "\n"
