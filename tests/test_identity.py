@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 from lazaretto.errors import Forbidden, NotYours
-from lazaretto.identity import OWN_WORDS, Identity, Kind, require_not_own
+from lazaretto.identity import OWN_WORDS, Identity, ProvedBy, require_not_own
 from lazaretto.policy import TrustPolicy
 from lazaretto.types import Channel, Observation, SourceClass
 
 TRUST = TrustPolicy().table()
-SCOUT = Identity(Kind.KEY, "scout", ("scout",))
+SCOUT = Identity(ProvedBy.KEY, "scout", ("scout",))
 
 
 @pytest.mark.parametrize("source", [SourceClass.TOOL_OUTPUT_INTERNAL, SourceClass.DIRECT_USER, SourceClass.SYSTEM])
 def test_an_agent_claims_no_source_that_was_not_granted(source: SourceClass) -> None:
     with pytest.raises(Forbidden, match=f"may not claim '{source.value}'; it was granted agent_message"):
         SCOUT.claim("scout", source, SourceClass.AGENT_MESSAGE, TRUST)
-    granted = Identity(Kind.KEY, "scout", ("scout",), (*OWN_WORDS, source))
+    granted = Identity(ProvedBy.KEY, "scout", ("scout",), (*OWN_WORDS, source))
     assert granted.claim("scout", source, SourceClass.AGENT_MESSAGE, TRUST).source is source
 
 
@@ -34,14 +34,14 @@ def test_orders_are_granted_by_name_whatever_the_policy_trusts_them() -> None:
     flat = dict.fromkeys(SourceClass, 0.5)
     assert not SCOUT.may_claim(SourceClass.SYSTEM, flat) and not SCOUT.may_claim(SourceClass.DIRECT_USER, flat)
     assert SCOUT.may_claim(SourceClass.TOOL_OUTPUT_INTERNAL, flat), "trusted no more than an agent's own words"
-    boss = Identity(Kind.KEY, "boss", grants=(SourceClass.SYSTEM,))
+    boss = Identity(ProvedBy.KEY, "boss", grants=(SourceClass.SYSTEM,))
     assert boss.may_claim(SourceClass.DIRECT_USER, TRUST), "trusted less than what was granted"
-    user = Identity(Kind.KEY, "user", grants=(SourceClass.DIRECT_USER,))
+    user = Identity(ProvedBy.KEY, "user", grants=(SourceClass.DIRECT_USER,))
     assert not user.may_claim(SourceClass.SYSTEM, TRUST)
 
 
 def test_what_is_not_said_stays_within_the_grant() -> None:
-    low = Identity(Kind.MCP, "desk", grants=(SourceClass.UNTRUSTED_DOCUMENT,))
+    low = Identity(ProvedBy.MCP, "desk", grants=(SourceClass.UNTRUSTED_DOCUMENT,))
     claim = low.claim("desk", None, SourceClass.MODEL_INFERENCE, TRUST)
     assert claim.source is SourceClass.UNTRUSTED_DOCUMENT
     assert SCOUT.claim("scout", None, SourceClass.MODEL_INFERENCE, TRUST).source is SourceClass.MODEL_INFERENCE
@@ -50,9 +50,9 @@ def test_what_is_not_said_stays_within_the_grant() -> None:
 def test_names_are_the_keys_own() -> None:
     with pytest.raises(Forbidden, match="speaks for scout, not for 'ada'"):
         SCOUT.claim("ada", None, SourceClass.AGENT_MESSAGE, TRUST)
-    puppets = Identity(Kind.KEY, "puppets")
+    puppets = Identity(ProvedBy.KEY, "puppets")
     assert {puppets.principal(name) for name in ("p1", "p2", "p3")} == {"key:puppets"}, "one writer under any name"
-    boss = Identity(Kind.OPERATOR, "boss")
+    boss = Identity(ProvedBy.OPERATOR, "boss")
     assert boss.principal("p1") != boss.principal("p2"), "the operator vouches for the names it uses"
 
 
@@ -68,8 +68,8 @@ def test_nobody_clears_their_own_under_any_name() -> None:
         require_not_own(None, "ada", [others])
     with pytest.raises(NotYours):
         require_not_own(SCOUT, "", [Observation("p7", Channel.MEMORY, "x", principal="proxy:scout")])
-    boss = Identity(Kind.OPERATOR, "boss")
+    boss = Identity(ProvedBy.OPERATOR, "boss")
     with pytest.raises(NotYours):
         require_not_own(boss, "", [Observation("p7", Channel.MEMORY, "x", principal=boss.principal("p7"))])
-    everybody = Identity(Kind.OPERATOR, "token", shared=True)
+    everybody = Identity(ProvedBy.OPERATOR, "token", shared=True)
     require_not_own(everybody, "", [Observation("p7", Channel.MEMORY, "x", principal=everybody.principal("p7"))])

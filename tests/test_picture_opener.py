@@ -13,10 +13,10 @@ import pytest
 from PIL import ExifTags, Image, PngImagePlugin
 
 from lazaretto.picture_worker import child, opener
-from lazaretto.picture_worker.opener import Budget, Refused, open_whole
-from lazaretto.picture_worker.pool import Pool
+from lazaretto.picture_worker.opener import PictureBudget, PictureRefused, open_whole
+from lazaretto.picture_worker.pool import WorkerPool
 
-BUDGET = Budget(20_000_000, 4_000_000)
+BUDGET = PictureBudget(20_000_000, 4_000_000)
 SECONDS = 60.0
 
 
@@ -51,8 +51,8 @@ def moving(frames: int, side: int = 10) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def pool() -> Iterator[Pool]:
-    made = Pool()
+def pool() -> Iterator[WorkerPool]:
+    made = WorkerPool()
     yield made
     made.close()
 
@@ -67,7 +67,7 @@ PICTURES = {
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_a_worker_answers_as_the_opener(pool: Pool, name: str) -> None:
+def test_a_worker_answers_as_the_opener(pool: WorkerPool, name: str) -> None:
     found = open_whole(PICTURES[name], BUDGET)
     assert pool.ask(PICTURES[name], BUDGET, SECONDS) == found
     said = io.BytesIO()
@@ -101,7 +101,7 @@ def test_frames_are_turned_shrunk_and_chosen() -> None:
     found = open_whole(PICTURES["moving"], BUDGET)
     assert found.header.animated and len(found.frames) == opener.FRAMES_SHOWN
     assert len({frame.pixels for frame in found.frames}) == opener.FRAMES_SHOWN
-    few = open_whole(PICTURES["moving"], Budget(20_000_000, 200))
+    few = open_whole(PICTURES["moving"], PictureBudget(20_000_000, 200))
     assert few.frames == () and "pixels" in few[8], "frames past the budget are not decoded"
 
 
@@ -110,17 +110,17 @@ def test_frames_are_turned_shrunk_and_chosen() -> None:
     [
         (b"", BUDGET, "not_a_picture"),
         (b"GIF is what it is not", BUDGET, "not_a_picture"),
-        (PICTURES["wide"], Budget(10, 4_000_000), "too_large"),
-        (PICTURES["wide"], Budget(20_000_000, 1_000), "bomb"),
+        (PICTURES["wide"], PictureBudget(10, 4_000_000), "too_large"),
+        (PICTURES["wide"], PictureBudget(20_000_000, 1_000), "bomb"),
         (PICTURES["exif"][:-60], BUDGET, "damaged"),
         (saved(NOISE, "PNG")[:-4_000], BUDGET, "damaged"),
     ],
 )
-def test_what_is_refused_has_a_rule(pool: Pool, data: bytes, budget: Budget, rule: str) -> None:
-    with pytest.raises(Refused) as mine:
+def test_what_is_refused_has_a_rule(pool: WorkerPool, data: bytes, budget: PictureBudget, rule: str) -> None:
+    with pytest.raises(PictureRefused) as mine:
         open_whole(data, budget)
     assert mine.value.rule == rule
-    with pytest.raises(Refused) as theirs:
+    with pytest.raises(PictureRefused) as theirs:
         pool.ask(data, budget, SECONDS)
     assert (theirs.value.rule, theirs.value.problem) == (mine.value.rule, mine.value.problem)
 
@@ -135,4 +135,4 @@ def test_limits_are_set_where_the_system_has_them() -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_CORE, before)
     assert child._used() >= os.times().user
-    assert child.memory_limit(Budget(1, 1_000_000)) > child.BASE_MEMORY
+    assert child.memory_limit(PictureBudget(1, 1_000_000)) > child.BASE_MEMORY

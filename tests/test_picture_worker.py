@@ -19,10 +19,10 @@ from PIL import Image
 
 from lazaretto import Guard, PictureWorkerFailed, UnreadablePicture, pictures
 from lazaretto.picture_worker import child, opener
-from lazaretto.picture_worker.pool import WORKERS, Pool, WorkerFailed, _Worker
+from lazaretto.picture_worker.pool import WORKERS, WorkerFailed, WorkerPool, _Worker
 from lazaretto.policy import Limits
 
-BUDGET = opener.Budget(20_000_000, 40_000_000)
+BUDGET = opener.PictureBudget(20_000_000, 40_000_000)
 SECONDS = 60.0
 MEGABYTE = 1 << 20
 
@@ -43,8 +43,8 @@ def gif_bomb(side: int, frames: int) -> bytes:
 
 
 @pytest.fixture
-def pool() -> Iterator[Pool]:
-    made = Pool()
+def pool() -> Iterator[WorkerPool]:
+    made = WorkerPool()
     yield made
     made.close()
     assert made.pids == []
@@ -57,7 +57,7 @@ def gone(pid: int) -> bool:
         return True
 
 
-def test_what_a_worker_says_is_what_the_opener_says(pool: Pool) -> None:
+def test_what_a_worker_says_is_what_the_opener_says(pool: WorkerPool) -> None:
     noise = Image.frombytes("RGBA", (70, 600), random.Random(1).randbytes(70 * 600 * 4))
     made = io.BytesIO()
     noise.save(made, "PNG")
@@ -69,7 +69,7 @@ def test_what_a_worker_says_is_what_the_opener_says(pool: Pool) -> None:
     assert opener.on_white(noise).tobytes() == by_hand.tobytes(), "strips are no other picture"
 
 
-def test_workers_are_used_again_and_never_more_than_two(pool: Pool) -> None:
+def test_workers_are_used_again_and_never_more_than_two(pool: WorkerPool) -> None:
     with ThreadPoolExecutor(8) as threads:
         found = list(threads.map(lambda n: pool.ask(png(colour=(n, 0, 0)), BUDGET, SECONDS), range(40)))
     assert len({one.digest for one in found}) == 40
@@ -82,7 +82,7 @@ def test_workers_are_used_again_and_never_more_than_two(pool: Pool) -> None:
     assert pool.ask(png(), BUDGET, SECONDS).header.width == 30, "the next picture starts one anew"
 
 
-def test_a_worker_that_was_killed_is_replaced(pool: Pool) -> None:
+def test_a_worker_that_was_killed_is_replaced(pool: WorkerPool) -> None:
     pool.ask(png(), BUDGET, SECONDS)
     (pid,) = pool.pids
     os.kill(pid, signal.SIGKILL)
@@ -90,7 +90,7 @@ def test_a_worker_that_was_killed_is_replaced(pool: Pool) -> None:
     assert pool.pids != [pid] and gone(pid)
 
 
-def test_a_picture_past_its_time_has_its_worker_killed(pool: Pool) -> None:
+def test_a_picture_past_its_time_has_its_worker_killed(pool: WorkerPool) -> None:
     pool.ask(png(), BUDGET, SECONDS)
     (pid,) = pool.pids
     os.kill(pid, signal.SIGSTOP)  # stands for a decoder that never comes to an end
@@ -100,12 +100,12 @@ def test_a_picture_past_its_time_has_its_worker_killed(pool: Pool) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not hold a process to its memory")
-def test_a_picture_past_its_memory_is_refused_and_the_next_one_served(pool: Pool) -> None:
+def test_a_picture_past_its_memory_is_refused_and_the_next_one_served(pool: WorkerPool) -> None:
     wide = png((5_000, 5_000), 0, "L")
     pool.ask(png(), BUDGET, SECONDS)
     (pid,) = pool.pids
     psutil.Process(pid).rlimit(psutil.RLIMIT_AS, (160 * MEGABYTE, 160 * MEGABYTE))
-    with pytest.raises(opener.Refused, match="MB of memory") as caught:
+    with pytest.raises(opener.PictureRefused, match="MB of memory") as caught:
         pool.ask(wide, BUDGET, SECONDS)
     assert caught.value.rule == "bomb"
     assert pool.ask(wide, BUDGET, SECONDS).header.width == 5_000
@@ -113,7 +113,7 @@ def test_a_picture_past_its_memory_is_refused_and_the_next_one_served(pool: Pool
 
 @pytest.mark.parametrize(("how", "rule"), [("SIGXCPU", "bomb"), ("SIGSEGV", "damaged")])
 def test_processor_time_and_crashes_are_the_pictures_fault(
-    pool: Pool, monkeypatch: pytest.MonkeyPatch, how: str, rule: str
+    pool: WorkerPool, monkeypatch: pytest.MonkeyPatch, how: str, rule: str
 ) -> None:
     exchange = _Worker._exchange
 
@@ -123,7 +123,7 @@ def test_processor_time_and_crashes_are_the_pictures_fault(
         return exchange(self, *more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(_Worker, "_exchange", ended)
-    with pytest.raises(opener.Refused) as caught:
+    with pytest.raises(opener.PictureRefused) as caught:
         pool.ask(png(), BUDGET, SECONDS)
     assert caught.value.rule == rule
 
@@ -139,7 +139,7 @@ def test_processor_time_and_crashes_are_the_pictures_fault(
     ],
 )
 def test_a_reply_that_makes_no_sense_is_not_believed(
-    pool: Pool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reply: bytes
+    pool: WorkerPool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reply: bytes
 ) -> None:
     liar = tmp_path / "liar.py"
     liar.write_text(f"import os\nos.read(0, 8)\nos.write(1, {reply!r})\n")
@@ -149,7 +149,7 @@ def test_a_reply_that_makes_no_sense_is_not_believed(
         pool.ask(png(), BUDGET, SECONDS)
 
 
-def test_a_worker_cannot_be_started(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_cannot_be_started(pool: WorkerPool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(WorkerFailed, match="cannot be started"):
         pool.ask(png(), BUDGET, SECONDS)
@@ -157,7 +157,9 @@ def test_a_worker_cannot_be_started(pool: Pool, monkeypatch: pytest.MonkeyPatch)
     assert pool.ask(png(), BUDGET, SECONDS).frame_count == 1, "its place is free again"
 
 
-def test_a_worker_sees_none_of_our_environment_and_writes_no_file(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_sees_none_of_our_environment_and_writes_no_file(
+    pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SECRET_KEY_OF_OURS", "4711")
     pool.ask(png(), BUDGET, SECONDS)
     process = psutil.Process(pool.pids[0])
@@ -194,8 +196,8 @@ def test_a_forked_process_has_workers_of_its_own() -> None:
 
 async def test_gates_ask_once_for_one_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bytes] = []
-    ask = Pool.ask
-    monkeypatch.setattr(Pool, "ask", lambda self, data, *more: (asked.append(data), ask(self, data, *more))[1])
+    ask = WorkerPool.ask
+    monkeypatch.setattr(WorkerPool, "ask", lambda self, data, *more: (asked.append(data), ask(self, data, *more))[1])
     data = png(colour=(1, 2, 3))
     found = await asyncio.gather(*(pictures.open_picture(data) for _ in range(6)))
     assert len(asked) == 1 and len({id(one) for one in found}) == 1
@@ -212,7 +214,7 @@ async def test_what_no_worker_could_open_is_never_called_safe(guard: Guard, monk
         raise WorkerFailed("every picture worker is busy")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Pool, "ask", failing)
+        patch.setattr(WorkerPool, "ask", failing)
         with pytest.raises(PictureWorkerFailed, match="busy"):
             pictures.opened(png(colour=(9, 9, 9)))
         held = await guard.check(image=png(colour=(9, 9, 9)), agent="ada")

@@ -131,7 +131,7 @@ def test_a_later_frame_larger_than_the_header_said_is_refused_undecoded(monkeypa
     loaded = []
     load = Image.Image.load
     monkeypatch.setattr(Image.Image, "load", lambda self: (loaded.append(self.size), load(self))[1])
-    assert "frame 2" in opener.open_whole(bytes(data), opener.Budget(10_000, 1_000_000)).fault
+    assert "frame 2" in opener.open_whole(bytes(data), opener.PictureBudget(10_000, 1_000_000)).fault
     assert (5_000, 5_000) not in loaded
 
 

@@ -55,3 +55,17 @@ def test_every_exception_is_still_one() -> None:
 
 def test_the_guard_is_read_in_five_minutes() -> None:
     assert len((REPOSITORY / "src/lazaretto/guard/guard.py").read_text(encoding="utf-8").splitlines()) < 350
+
+
+SHARED_NAMES = {"Role", "Content", "GuardedHistory"}
+"""Part of public interfaces: roles of keys and of debates, a request's and a debate's content, an adapter's history."""
+
+
+def test_a_type_name_stands_for_one_thing() -> None:
+    places: dict[str, list[str]] = {}
+    for file in (REPOSITORY / "src").rglob("*.py"):
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(file.relative_to(REPOSITORY).as_posix())
+    assert len(places) > 600
+    assert {name: files for name, files in places.items() if len(files) > 1}.keys() == SHARED_NAMES

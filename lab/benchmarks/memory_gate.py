@@ -21,7 +21,7 @@ import numpy as np
 from performance_page import write_section
 
 from lazaretto.errors import InputError
-from lazaretto.gates.memory.evidence import Window, concatenated, selected, window_rows
+from lazaretto.gates.memory.evidence import MemoryWindow, concatenated, selected, window_rows
 from lazaretto.gates.memory.record_model import load_model
 from lazaretto.gates.memory.record_screener import RecordScreener
 from lazaretto_lab.studies.memory.peers import PEERS, Judge, open_peer
@@ -110,7 +110,7 @@ def _one_by_one(log: Log, vectors: np.ndarray) -> dict[str, float]:
     """Each comparison method, fitted as in the experiments (first point of its grid), asked one memory at a time."""
     begin = len(log) // 2  # where the attack is under way
     rows = np.arange(begin, begin + 12_000)
-    window = Window()
+    window = MemoryWindow()
     looks = []
     for some in np.split(rows, len(rows) // 500):
         part = window_rows(vectors[some])

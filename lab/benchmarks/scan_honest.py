@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from lazaretto.scan.claims import marks_of
-from lazaretto.scan.contradictions import KeptClaims, contradictions
+from lazaretto.scan.contradictions import StoreClaims, contradictions
 from lazaretto.scan.judge import ScanSettings, judge_texts
 from lazaretto.scan.records import Level
 from lazaretto_lab.worlds.claims.scenarios import operational_scenarios
@@ -46,7 +46,7 @@ def honest_stores(data: Path) -> dict[str, list[list[str]]]:
 
 def opposed(texts: list[str]) -> list[tuple[str, str, float]]:
     """Pairs of texts that a scan says contradict each other."""
-    with closing(KeptClaims()) as kept:
+    with closing(StoreClaims()) as kept:
         for number, text in enumerate(texts):
             kept.add(str(number).encode(), text, marks_of(text), record=text)
         return [(one.old.record, one.new.record, one.strength) for one in contradictions(kept)]

@@ -20,7 +20,7 @@ ORDERS = frozenset({SourceClass.SYSTEM, SourceClass.DIRECT_USER})
 """Sources whose orders are tasks. They are granted by name, whatever trust the policy gives them."""
 
 
-class Kind(StrEnum):
+class ProvedBy(StrEnum):
     """How a caller proved who it is."""
 
     KEY = "key"
@@ -30,7 +30,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class WriterClaim:
     """What is recorded of a write about its writer, after it was checked."""
 
     agent: str
@@ -42,7 +42,7 @@ class Claim:
 class Identity:
     """One caller."""
 
-    kind: Kind
+    kind: ProvedBy
     name: str
     agents: tuple[str, ...] = ()
     """The names it may write under; none: any. It is one principal whatever names it uses."""
@@ -56,7 +56,7 @@ class Identity:
     def principal(self, agent: str) -> str:
         """Who is recorded behind a write as ``agent``."""
         own = f"{self.kind.value}:{self.name}"
-        return f"{own}/{agent}" if self.kind is Kind.OPERATOR else own
+        return f"{own}/{agent}" if self.kind is ProvedBy.OPERATOR else own
 
     def speak_as(self, agent: str) -> None:
         """``Forbidden`` for a name that the caller may not use."""
@@ -69,7 +69,7 @@ class Identity:
 
     def claim(
         self, agent: str, source: SourceClass | None, usual: SourceClass, trust: Mapping[SourceClass, float]
-    ) -> Claim:
+    ) -> WriterClaim:
         """What the caller says of itself, if it may: ``Forbidden`` names the grant that it lacks.
 
         ``usual`` is the source where it says none; ``trust`` is the policy's table. To claim less trust is free.
@@ -84,11 +84,11 @@ class Identity:
                 f"source: {self.kind.value} {self.name!r} may not claim {source.value!r}; it was granted {words}. "
                 "Claim what is trusted no more, or let the operator grant it"
             )
-        return Claim(agent, source, self.principal(agent))
+        return WriterClaim(agent, source, self.principal(agent))
 
     def may_claim(self, source: SourceClass, trust: Mapping[SourceClass, float]) -> bool:
         """Whether the caller was granted a source, or another that is trusted as much."""
-        if self.kind is Kind.OPERATOR or source in self.grants:
+        if self.kind is ProvedBy.OPERATOR or source in self.grants:
             return True
         granted = [one for one in self.grants if source not in ORDERS or one in ORDERS]
         return any(trust[source] <= trust[one] for one in granted)
@@ -99,7 +99,7 @@ class Identity:
             return False
         own = f"{self.kind.value}:{self.name}"
         behind = principal_of(item)
-        if behind == f"{Kind.PROXY.value}:{self.name}" and behind != OPEN_PROXY:
+        if behind == f"{ProvedBy.PROXY.value}:{self.name}" and behind != OPEN_PROXY:
             return True  # its key, used through the proxy
         return item.agent in (self.name, *self.agents) or behind == own or behind.startswith(f"{own}/")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorLine:
     """One line of the doctor's report."""
 
     part: str
@@ -44,9 +44,9 @@ EXTRAS: tuple[tuple[str, str, str], ...] = (
 """What brings a module, the module, and what it is for."""
 
 
-def _extra(package: str, module: str, purpose: str) -> Finding:
+def _extra(package: str, module: str, purpose: str) -> DoctorLine:
     there = importlib.util.find_spec(module) is not None
-    return Finding(
+    return DoctorLine(
         f"{purpose} ({module})",
         there,
         _version(module) if there else "not installed",
@@ -65,12 +65,12 @@ def _distributions() -> Mapping[str, list[str]]:
     return importlib.metadata.packages_distributions()
 
 
-def packages() -> list[Finding]:
+def packages() -> list[DoctorLine]:
     """The product and Python, then every extra."""
     enough = sys.version_info >= (3, 11)
     fix = "" if enough else "Install Python 3.11 or newer"
     return [
-        Finding("lazaretto", True, importlib.metadata.version("lazaretto"), required=True),
-        Finding("python", enough, platform.python_version(), fix, True),
+        DoctorLine("lazaretto", True, importlib.metadata.version("lazaretto"), required=True),
+        DoctorLine("python", enough, platform.python_version(), fix, True),
         *(_extra(*row) for row in EXTRAS),
     ]

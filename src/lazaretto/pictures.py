@@ -19,7 +19,7 @@ from PIL import Image
 from lazaretto.errors import PictureWorkerFailed, UnreadablePicture
 from lazaretto.kept_texts import also_forget
 from lazaretto.picture_worker import opener
-from lazaretto.picture_worker.opener import FORMATS, FRAMES_SHOWN, SIDE, Budget, Header, Opened, Refused
+from lazaretto.picture_worker.opener import FORMATS, FRAMES_SHOWN, SIDE, Header, Opened, PictureBudget, PictureRefused
 from lazaretto.picture_worker.pool import WORKERS, WorkerFailed, shared_pool
 from lazaretto.policy import DEFAULT_LIMITS, Limits
 
@@ -64,7 +64,7 @@ def opened(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Opened:
     if mine:
         _ask(data, limits, key, known)
     found = known.result()
-    if isinstance(found, Refused):
+    if isinstance(found, PictureRefused):
         raise _unreadable(found.rule, found.problem)
     return found
 
@@ -88,7 +88,7 @@ def first_frame(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Image.Image:
     """The first frame of a picture of one's own (simulations, training), in full size, decoded in this process."""
     try:
         return opener.first_frame(data, _budget(limits))
-    except Refused as error:
+    except PictureRefused as error:
         raise _unreadable(error.rule, error.problem) from None
 
 
@@ -112,7 +112,7 @@ class _State:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.known: OrderedDict[tuple[bytes, Limits], Future[Opened | Refused]] = OrderedDict()
+        self.known: OrderedDict[tuple[bytes, Limits], Future[Opened | PictureRefused]] = OrderedDict()
         self.waiters = ThreadPoolExecutor(max_workers=2 * WORKERS, thread_name_prefix="lazaretto-pictures")
 
 
@@ -125,13 +125,13 @@ def _forget_pictures() -> None:
 also_forget(_forget_pictures)
 
 
-def _ask(data: bytes, limits: Limits, key: tuple[bytes, Limits], known: Future[Opened | Refused]) -> None:
+def _ask(data: bytes, limits: Limits, key: tuple[bytes, Limits], known: Future[Opened | PictureRefused]) -> None:
     """Answer ``known`` for everybody who waits for it; what could not be judged is asked again the next time."""
     forget = True
     try:
         known.set_result(shared_pool().ask(data, _budget(limits), limits.max_picture_seconds))
         forget = False
-    except Refused as error:
+    except PictureRefused as error:
         known.set_result(error.with_traceback(None))
         forget = False
     except WorkerFailed as error:
@@ -147,17 +147,17 @@ def _ask(data: bytes, limits: Limits, key: tuple[bytes, Limits], known: Future[O
                 _state.known.popitem(last=False)
 
 
-def _size(known: Future[Opened | Refused]) -> int:
+def _size(known: Future[Opened | PictureRefused]) -> int:
     if not known.done() or known.exception() is not None:
         return 0
     found = known.result()
-    if isinstance(found, Refused):
+    if isinstance(found, PictureRefused):
         return 0
     return sum(len(frame.pixels) for frame in found.frames) + sum(len(words) for _, words in found.texts)
 
 
-def _budget(limits: Limits) -> Budget:
-    return Budget(limits.max_image_bytes, limits.max_pixels)
+def _budget(limits: Limits) -> PictureBudget:
+    return PictureBudget(limits.max_image_bytes, limits.max_pixels)
 
 
 def _unreadable(rule: str, problem: str) -> UnreadablePicture:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lazaretto.actions.classes import Tool, guess, is_sum
-from lazaretto.actions.records import ActionClass, Kind
+from lazaretto.actions.records import ActionClass, ValueKind
 from lazaretto.actions.settings import ActionSettings
 from lazaretto.actions.values import account_form, canonical, plain_form, stands_in, value_form, values_of
 from lazaretto.actions.wording import asks_for, asks_for_pages
@@ -60,7 +60,7 @@ def test_values_have_kinds() -> None:
 
 def test_an_address_in_a_key_is_a_destination() -> None:
     found = values_of(Tool("t"), {"headers": {"x": {"eve@evil.example": True}}}, ActionClass.SEND, ActionSettings())
-    assert [(one.kind, one.value) for one in found] == [(Kind.DESTINATION, "eve@evil.example")]
+    assert [(one.kind, one.value) for one in found] == [(ValueKind.DESTINATION, "eve@evil.example")]
 
 
 def test_several_addresses_in_one_value_are_each_looked_for() -> None:

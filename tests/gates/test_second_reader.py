@@ -22,7 +22,7 @@ from lazaretto.gates.cascade import cleared
 from lazaretto.gates.memory import gate as memory_gate
 from lazaretto.gates.memory.text_screener import Screening
 from lazaretto.gates.second_reader import SecondReader, SecondReaderSettings, open_questions
-from lazaretto.models.deep import DeepReader, Reading, base, is_set_up, reader, reader_for, set_up, shared_reader
+from lazaretto.models.deep import DeepReader, SecondReading, base, is_set_up, reader, reader_for, set_up, shared_reader
 from lazaretto.types import Channel, Decision, GateRun, Observation, Ruling, RunStatus, SourceClass, Verdict
 
 BARS = {0.01: 4.0, 0.05: 1.0}
@@ -40,10 +40,10 @@ class Told(DeepReader):
     def bar(self, task: str, rate: float) -> float:
         return BARS[rate]
 
-    def read(self, text: str, most_seconds: float = 10.0) -> Reading:
+    def read(self, text: str, most_seconds: float = 10.0) -> SecondReading:
         found = [score for word, score in self._scores.items() if word in text] or [(-5.0, -5.0)]
         order, harm = max(one[0] for one in found), max(one[1] for one in found)
-        return Reading(order, harm, self.name, text[:20], self._whole, len(text))
+        return SecondReading(order, harm, self.name, text[:20], self._whole, len(text))
 
 
 def verdict(gate: str, rule: str, ruling: Ruling) -> Verdict:
@@ -98,7 +98,7 @@ def complete(*verdicts: Verdict) -> bool:
 
 def test_what_a_reader_did_not_read_is_not_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken(Told):
-        def read(self, text: str, most_seconds: float = 10.0) -> Reading:
+        def read(self, text: str, most_seconds: float = 10.0) -> SecondReading:
             raise ModelUnavailable("the file is cut off")
 
     class Slow(Told):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lazaretto import Guard, Ruling
-from lazaretto.identity import Identity, Kind
+from lazaretto.identity import Identity, ProvedBy
 from lazaretto.incidents.observed import ObservedLog
 from lazaretto.learn.replay import judged_items
 from lazaretto.learn.reviews import reviewed
@@ -87,7 +87,7 @@ async def test_release_settles_copies_and_undo_brings_them_back(open_guard: Open
 async def test_a_copy_of_ones_own_waits_for_others(open_guard: Open) -> None:
     guard = opened(open_guard)
     mine, theirs, third = [(await guard.remember(MOVED, agent=agent)).item for agent in ("bob", "ada", "cy")]
-    caller = Identity(Kind.KEY, "bob", ("bob",))
+    caller = Identity(ProvedBy.KEY, "bob", ("bob",))
     await guard.label(theirs, "benign", by="bob", caller=caller)
     assert guard.ledger.state(theirs).visible and not guard.ledger.state(mine).visible
     assert guard.ledger.state(third).visible, "others are settled"

@@ -13,7 +13,7 @@ import pytest
 from lazaretto import Guard
 from lazaretto.errors import NotYours, RepairRefused, UnknownItem
 from lazaretto.gates.protocol import GateContext
-from lazaretto.identity import Identity, Kind
+from lazaretto.identity import Identity, ProvedBy
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import Correction, EventKind, Observation, Ruling
 
@@ -137,7 +137,7 @@ async def test_nobody_frees_their_own_by_applying_a_proposal(open_guard: Open, s
     one = await crew(open_guard, store_url)
     (name,) = (await one.guard.recheck()).proposed
     with pytest.raises(NotYours):
-        await one.guard.repairs.accept(name, by="dan", caller=Identity(Kind.KEY, "r", agents=("bo",)))
+        await one.guard.repairs.accept(name, by="dan", caller=Identity(ProvedBy.KEY, "r", agents=("bo",)))
     assert len(await one.guard.repairs.proposals()) == 1 and not await one.guard.repairs.receipts()
 
 
@@ -156,7 +156,7 @@ async def test_a_dismissed_proposal_does_not_come_back(open_guard: Open, store_u
     with pytest.raises(NotYours):
         await one.guard.repairs.dismiss(name, by="ida")
     with pytest.raises(NotYours):
-        await one.guard.repairs.dismiss(name, by="dan", caller=Identity(Kind.KEY, "r1", agents=("ida",)))
+        await one.guard.repairs.dismiss(name, by="dan", caller=Identity(ProvedBy.KEY, "r1", agents=("ida",)))
     await one.guard.repairs.dismiss(name, by="dan", reason="the notes are fine")
     assert await one.guard.repairs.proposals() == ()
     await one.guard.remember("The tide is low at six.", agent="cy", parents=[])
@@ -239,7 +239,9 @@ async def test_a_reviewer_does_not_bring_back_what_they_wrote(open_guard: Open, 
     one = await crew(open_guard, store_url, "apply")
     await one.guard.recheck()
     with pytest.raises(NotYours):
-        await one.guard.label(one.made["origin"], "benign", by="dan", caller=Identity(Kind.KEY, "r", agents=("bo",)))
+        await one.guard.label(
+            one.made["origin"], "benign", by="dan", caller=Identity(ProvedBy.KEY, "r", agents=("bo",))
+        )
 
 
 async def test_a_persons_harmful_word_holds_and_proposes_like_a_late_finding(open_guard: Open, store_url: str) -> None:

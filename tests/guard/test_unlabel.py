@@ -13,7 +13,7 @@ from lazaretto import Guard, Ruling
 from lazaretto.errors import InputError, NotYours, RepairRefused, UnknownItem
 from lazaretto.gates.blocklist import KIND
 from lazaretto.gates.thresholds import Thresholds
-from lazaretto.identity import Identity, Kind
+from lazaretto.identity import Identity, ProvedBy
 from lazaretto.incidents.observed import ObservedLog
 from lazaretto.learn.lessons import ContactQueue
 from lazaretto.learn.replay import judged_items
@@ -228,7 +228,7 @@ async def test_nobody_takes_back_that_their_own_is_harmful(guard: Guard) -> None
         with pytest.raises(NotYours):
             await guard.unlabel(decision, by=by)
     with pytest.raises(NotYours):
-        await guard.unlabel(decision, by="x", caller=Identity(Kind.KEY, "k", agents=("eve",)))
+        await guard.unlabel(decision, by="x", caller=Identity(ProvedBy.KEY, "k", agents=("eve",)))
     assert not guard.ledger.state(made).visible
     assert (await guard.unlabel(decision, by="somebody else")).restored
 

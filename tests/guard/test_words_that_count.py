@@ -9,7 +9,7 @@ import pytest
 
 from lazaretto import Guard, Ruling
 from lazaretto.errors import NotYours, RepairRefused
-from lazaretto.identity import Identity, Kind
+from lazaretto.identity import Identity, ProvedBy
 from lazaretto.ledger import Ledger
 from lazaretto.testing import ScriptedGate
 
@@ -189,7 +189,7 @@ async def test_the_writer_of_a_copy_does_not_take_back_what_condemned_it(opened:
     await guard.label(older, "benign", by="ana")
     event = await guard.label(first, "harmful", by="ana")
     assert visible(guard, mine) == [False]
-    bob = Identity(Kind.KEY, "key", ("bob",))
+    bob = Identity(ProvedBy.KEY, "key", ("bob",))
     for by, caller in (("bob", None), ("carol", bob)):
         for word in ("benign", "harmful"):
             with pytest.raises(NotYours):

@@ -17,10 +17,10 @@ from lazaretto.gates.content.chat_roles import RoleModel
 from lazaretto.gates.content.library import CaseLibrary
 from lazaretto.gates.content.panel import Panel
 from lazaretto.gates.content.records import (
+    ArbiterFinding,
     Case,
     Content,
     DebateState,
-    Finding,
     Label,
     PreparedContent,
     Role,
@@ -95,10 +95,10 @@ class _Nearest:
 class _ByStrict:
     """An arbiter that believes Strict."""
 
-    async def decide(self, debate: DebateState) -> Finding:
+    async def decide(self, debate: DebateState) -> ArbiterFinding:
         risk = debate.last_score(Role.STRICT) or 0.0
         rule = CONFIRMED if risk >= 0.5 else DEFAULT
-        return Finding(label_for(rule), risk, rule, "Strict says so.", (risk, risk))
+        return ArbiterFinding(label_for(rule), risk, rule, "Strict says so.", (risk, risk))
 
 
 def _failures(guard: Guard) -> list[FailedCase]:

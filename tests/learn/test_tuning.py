@@ -16,7 +16,7 @@ from lazaretto import Guard, Policy
 from lazaretto.errors import InputError
 from lazaretto.gates.protocol import Gate
 from lazaretto.gates.thresholds import Thresholds
-from lazaretto.learn.replay import Judged, Replay, judged_items, set_to
+from lazaretto.learn.replay import JudgedItem, Replay, judged_items, set_to
 from lazaretto.learn.tuning import Tuner
 from lazaretto.learn.tuning_plot import draw
 from lazaretto.ledger import Ledger
@@ -39,7 +39,7 @@ async def history(store: str, texts: Mapping[str, str]) -> None:
                 await guard.label(item, label, by="dan")  # type: ignore[arg-type]
 
 
-def tuner(ledger: Ledger) -> tuple[Tuner, tuple[Judged, ...]]:
+def tuner(ledger: Ledger) -> tuple[Tuner, tuple[JudgedItem, ...]]:
     items = judged_items(ledger)
     return Tuner(items, POLICY, Thresholds(ledger, POLICY.learn), make), items
 

@@ -12,7 +12,7 @@ pytest.importorskip("onnxruntime", reason="needs the gates extra")
 
 from lazaretto.kept_texts import KeptTexts
 from lazaretto.models.deep import reader as readers
-from lazaretto.models.deep.reader import WINDOW, DeepReader, Reading
+from lazaretto.models.deep.reader import WINDOW, DeepReader, SecondReading
 from lazaretto.models.deep.window_times import KEPT, WindowTimes
 
 LONG, SHORT = "berth " * 400, "berth nine"
@@ -42,7 +42,7 @@ def test_one_slow_window_does_not_count() -> None:
 def made() -> Any:
     reader: Any = DeepReader.__new__(DeepReader)
     reader.name, reader._times = "told", WindowTimes()
-    reader._known = KeptTexts[Reading](1 << 16, lambda one: 300)
+    reader._known = KeptTexts[SecondReading](1 << 16, lambda one: 300)
     encoded = SimpleNamespace(encode=lambda text, **_: SimpleNamespace(ids=text.split(), offsets=[(0, 5)] * 9999))
     reader._network = SimpleNamespace(tokenizer=encoded, begin=0, end=0, states=lambda ids: np.zeros((len(ids), 2)))
     reader._marks = reader._harm = (np.zeros(2), 0.0)

@@ -11,18 +11,20 @@ import pytest
 from lazaretto.errors import InputError
 from lazaretto.scan.accepted import accept, fingerprint, read_baseline, write_baseline
 from lazaretto.scan.files import Files
-from lazaretto.scan.records import Finding, Level
+from lazaretto.scan.records import Level, ScanFinding
 from lazaretto.scan.reports import RULES, as_html, as_json, as_sarif, summary
 from lazaretto.scan.run import ScanReport
 
 
-def finding(rule: str = "foreign_order", line: int = 3, place: str = "notes/a.md", message: str = "Orders.") -> Finding:
+def finding(
+    rule: str = "foreign_order", line: int = 3, place: str = "notes/a.md", message: str = "Orders."
+) -> ScanFinding:
     kind = {"credential": "secret", "unknown_language": "not judged"}.get(rule, "poisoned")
     level = Level.NOTE if rule in ("possible_order", "unknown_language") else Level.ERROR
-    return Finding(f"{place}:{line}", place, line, kind, rule, level, message, 0.9)
+    return ScanFinding(f"{place}:{line}", place, line, kind, rule, level, message, 0.9)
 
 
-def report(*findings: Finding) -> ScanReport:
+def report(*findings: ScanFinding) -> ScanReport:
     return ScanReport("notes", 10, list(findings))
 
 

@@ -18,7 +18,7 @@ from lazaretto.errors import InputError
 from lazaretto.scan.databases import sqlite_records
 from lazaretto.scan.files import Files
 from lazaretto.scan.judge import ScanSettings
-from lazaretto.scan.records import Tally
+from lazaretto.scan.records import SourceTally
 from lazaretto.scan.reports import as_json
 from lazaretto.scan.run import Here, scan
 
@@ -59,7 +59,7 @@ def test_a_computed_column_is_refused_before_it_is_read(tmp_path: Path, column: 
         database.execute(f"CREATE TABLE store (prefix TEXT, key TEXT, {column})")
         database.execute("CREATE TABLE store_migrations (v INTEGER)")
     with pytest.raises(InputError, match="computed columns"):
-        list(sqlite_records(file, "store.db", Tally()))
+        list(sqlite_records(file, "store.db", SourceTally()))
 
 
 def test_names_and_texts_cannot_act_on_a_terminal_or_in_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

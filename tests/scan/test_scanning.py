@@ -19,11 +19,11 @@ pytest.importorskip("detect_secrets", reason="needs the gates extra")
 from lazaretto.cli import build
 from lazaretto.gates.memory.claims.extraction import read_claim
 from lazaretto.scan.claims import marks_of, opposed
-from lazaretto.scan.contradictions import KeptClaims, contradictions
+from lazaretto.scan.contradictions import StoreClaims, contradictions
 from lazaretto.scan.files import Files
 from lazaretto.scan.journal import Journal
-from lazaretto.scan.judge import Judged, ScanSettings, judge_texts
-from lazaretto.scan.records import NOT_JUDGED, Finding, Level
+from lazaretto.scan.judge import JudgedText, ScanSettings, judge_texts
+from lazaretto.scan.records import NOT_JUDGED, Level, ScanFinding
 from lazaretto.scan.reports import RULES, as_html, as_json, as_sarif
 from lazaretto.scan.run import Chunk, Here, ScanReport, judges, scan
 
@@ -94,7 +94,9 @@ def test_sarif_is_what_its_schema_says(report: ScanReport) -> None:
     assert {one.rule for one in report.findings} <= set(RULES)
 
 
-FOREIGN = Finding("m:1", "m.jsonl", 1, NOT_JUDGED, "unknown_language", Level.NOTE, "The language is not known.", 0.5)
+FOREIGN = ScanFinding(
+    "m:1", "m.jsonl", 1, NOT_JUDGED, "unknown_language", Level.NOTE, "The language is not known.", 0.5
+)
 
 
 def test_what_was_not_read_or_judged_is_not_called_clean() -> None:
@@ -120,12 +122,12 @@ class _Scripted:
         self.texts: list[str] = []
         self._left = stops_after
 
-    def submit(self, chunk: Chunk) -> Callable[[], list[Judged]]:
+    def submit(self, chunk: Chunk) -> Callable[[], list[JudgedText]]:
         if self._left == 0:
             raise _Stops
         self._left -= 1
         self.texts += [text for text, _ in chunk]
-        return lambda: [Judged((), marks_of(text)) for text, _ in chunk]
+        return lambda: [JudgedText((), marks_of(text)) for text, _ in chunk]
 
 
 def test_a_scan_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -174,7 +176,7 @@ def test_notes_about_other_days_and_things_contradict_nothing() -> None:
         "without sugar; see ticket 26302.",
         "Caroline went to the support group on 7 May 2023.", "Caroline went to the support group on 3 June 2023.",
     ]  # fmt: skip
-    with closing(KeptClaims()) as kept:
+    with closing(StoreClaims()) as kept:
         for text in texts:
             kept.add(text.encode(), text, marks_of(text))
         assert contradictions(kept) == []

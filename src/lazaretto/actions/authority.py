@@ -28,7 +28,7 @@ from lazaretto.actions.judge import Call, Judge, Judgement
 from lazaretto.actions.known_claims import KnownClaims
 from lazaretto.actions.listing import Listing, listing_of
 from lazaretto.actions.people import Lacking, Said, endorsement_subject, word_subject
-from lazaretto.actions.records import ActionClass, Answer, Asked, Authorization, Kind, Origin
+from lazaretto.actions.records import ActionClass, Answer, Asked, Authorization, ValueKind, ValueOrigin
 from lazaretto.actions.settings import ActionSettings
 from lazaretto.actions.values import (
     account_form,
@@ -366,12 +366,12 @@ def _rests_on(made: Judgement, view: AgentView) -> tuple[str, ...]:
 def _seen_go_out(made: Judgement) -> set[str]:
     """What a person who agrees sees go out, by fingerprint: destinations and names, each the whole of an argument."""
     parts = Counter(one.argument for one in made.origins)
-    kinds = (Kind.DESTINATION, Kind.NAME)
+    kinds = (ValueKind.DESTINATION, ValueKind.NAME)
     both = zip(made.marks, made.origins, strict=True)
     return {mark for mark, one in both if one.kind in kinds and parts[one.argument] == 1}
 
 
-def _own_trust(origin: Origin) -> float:
+def _own_trust(origin: ValueOrigin) -> float:
     """What a value that the crew hands out is worth to whoever reads it again: a yes is no word in another task."""
     return 0.0 if origin.found == "agreed" else origin.trust
 

@@ -13,7 +13,7 @@ from lazaretto.actions.classes import Tool
 from lazaretto.actions.known_claims import KnownClaims, Name, Text
 from lazaretto.actions.mind import Known
 from lazaretto.actions.people import CONTROL, LIMITS, MOST_AGREED, Said
-from lazaretto.actions.records import ANSWERS, ActionClass, Answer, Control, Found, Kind, Origin
+from lazaretto.actions.records import ANSWERS, ActionClass, Answer, Control, Found, ValueKind, ValueOrigin
 from lazaretto.actions.settings import ActionSettings, Needs
 from lazaretto.actions.values import (
     MOST_VALUES,
@@ -53,7 +53,7 @@ class Judgement:
     ruling: Answer
     reasons: tuple[str, ...]
     control: Control
-    origins: tuple[Origin, ...]
+    origins: tuple[ValueOrigin, ...]
     marks: Sequence[str] = ()
     """Fingerprints of the values whose origins these are."""
     lacks: tuple[str, ...] = ()
@@ -113,8 +113,8 @@ class Judge:
         return Judgement(ruling, (*lacking, *past), control, origins, marks, tuple(dict.fromkeys(lacks)), destinations)
 
     def _agreed_to(
-        self, call: Call, origins: Sequence[Origin], needs: Needs, view: AgentView, said: Said
-    ) -> tuple[tuple[Origin, ...], tuple[str, ...]]:
+        self, call: Call, origins: Sequence[ValueOrigin], needs: Needs, view: AgentView, said: Said
+    ) -> tuple[tuple[ValueOrigin, ...], tuple[str, ...]]:
         """The origins, those marked that a person agreed to in another call of this task; and what to say of these.
         Amounts, and words that nobody trusted said, are never agreed to with a destination."""
         found, why = list(origins), []
@@ -133,7 +133,7 @@ class Judge:
         """Whether something that is trusted enough has these very words."""
         if not leaf.plain:
             return False
-        value = ArgumentValue(leaf.place, Kind.NAME, leaf.text)
+        value = ArgumentValue(leaf.place, ValueKind.NAME, leaf.text)
         best = self._found(value, view, fingerprint(self._namespace, leaf.text))
         return best is not None and best[1] >= least
 
@@ -166,10 +166,10 @@ class Judge:
         return Control(trust, needs.control, why, item, path)
 
     @staticmethod
-    def _handed_over(control: Control, origins: Sequence[Origin], view: AgentView) -> Control:
+    def _handed_over(control: Control, origins: Sequence[ValueOrigin], view: AgentView) -> Control:
         """A task that says to do what a text asks for carries a message to those whom it names itself, and to nobody
         else: whom the text chooses is for a person to decide."""
-        there = [one for one in origins if one.kind is Kind.DESTINATION]
+        there = [one for one in origins if one.kind is ValueKind.DESTINATION]
         if view.task is None or view.task.tools or not there:
             return control
         if not all(one.found == "task" and one.enough for one in there):
@@ -182,27 +182,27 @@ class Judge:
 
     # where a value comes from
 
-    def _origin(self, value: ArgumentValue, mark: str, needed: float, view: AgentView, said: Said) -> Origin:
+    def _origin(self, value: ArgumentValue, mark: str, needed: float, view: AgentView, said: Said) -> ValueOrigin:
         shown = value.value[:SHOWN]
-        if value.kind in (Kind.DESTINATION, Kind.LINK) and self.listed(value.value):
-            return Origin(value.argument, value.kind, shown, "listed", 1.0, needed)
+        if value.kind in (ValueKind.DESTINATION, ValueKind.LINK) and self.listed(value.value):
+            return ValueOrigin(value.argument, value.kind, shown, "listed", 1.0, needed)
         best = self._found(value, view, mark)
         lowest = min(view.mind.least_trusted()[0], self._own_trust)
-        origin = Origin(value.argument, value.kind, shown, "nowhere", lowest, needed)
+        origin = ValueOrigin(value.argument, value.kind, shown, "nowhere", lowest, needed)
         if best is not None:
             known, trust, how = best
             is_task = view.task is not None and known.id == view.task.item
             found: Found = "task" if is_task and how == "read" else how
-            origin = Origin(value.argument, value.kind, shown, found, trust, needed, known.id, known.path)
-        if origin.found == "directory" and value.kind is Kind.NAME and needed > 0:
+            origin = ValueOrigin(value.argument, value.kind, shown, found, trust, needed, known.id, known.path)
+        if origin.found == "directory" and value.kind is ValueKind.NAME and needed > 0:
             speaker = view.mind.spoken_for(value.value, mark, needed, partial(self._repeats, view, mark))
             if speaker is not None:
                 trust = view.mind.trust_in_words(speaker)
-                origin = Origin(
+                origin = ValueOrigin(
                     value.argument, value.kind, shown, "spoken for", trust, needed, speaker.id, speaker.path
                 )
         if not origin.enough and said.endorsed(mark):
-            return Origin(value.argument, value.kind, shown, "endorsed", 1.0, needed, origin.item, origin.path)
+            return ValueOrigin(value.argument, value.kind, shown, "endorsed", 1.0, needed, origin.item, origin.path)
         return origin
 
     def _found(self, value: ArgumentValue, view: AgentView, mark: str) -> tuple[Known, float, Found] | None:
@@ -230,12 +230,12 @@ class Judge:
     def _held_to_claims(
         self,
         call: Call,
-        origins: Sequence[Origin],
+        origins: Sequence[ValueOrigin],
         needs: Needs,
         view: AgentView,
         said: Said,
         known: KnownClaims,
-    ) -> tuple[tuple[Origin, ...], list[str]]:
+    ) -> tuple[tuple[ValueOrigin, ...], list[str]]:
         """The origins, those marked that a trusted statement contradicts, and what to say of these."""
         values = call.values[:MOST_VALUES]
         found, why, looked_up = list(origins), [], dict[Name, dict[str, Text]]()
@@ -262,7 +262,7 @@ class Judge:
         form, account = value_form(value), account_form(value)
         return any(_matches(value, form, account, pattern) for pattern in self._settings.known_destinations)
 
-    def _why(self, origin: Origin, view: AgentView) -> str:
+    def _why(self, origin: ValueOrigin, view: AgentView) -> str:
         what = f"{origin.argument} = {origin.value!r}"
         if like := self._taken_for(origin, view):
             return f"{what} looks like {like!r}, which is another {origin.kind.value}"
@@ -280,9 +280,9 @@ class Judge:
         end = origin.path[-1] if origin.path else origin.item
         return f"{what} is named only by {origin.item} (trust {origin.trust:.1f}, set by {end})"
 
-    def _taken_for(self, origin: Origin, view: AgentView) -> str:
+    def _taken_for(self, origin: ValueOrigin, view: AgentView) -> str:
         """A listed or trusted destination that a reader would take a value for."""
-        if origin.kind not in (Kind.DESTINATION, Kind.LINK):
+        if origin.kind not in (ValueKind.DESTINATION, ValueKind.LINK):
             return ""
         mine, form = looks_like(origin.value), value_form(origin.value)
         listed = (one for one in self._settings.known_destinations if looks_like(one) == mine)
@@ -295,14 +295,14 @@ class Judge:
         self, action: ActionClass, needs: Needs, values: Sequence[ArgumentValue], view: AgentView
     ) -> list[str]:
         past = []
-        amounts = [value.number for value in values if value.kind is Kind.AMOUNT and value.number is not None]
+        amounts = [value.number for value in values if value.kind is ValueKind.AMOUNT and value.number is not None]
         if needs.max_amount and any(abs(amount) > needs.max_amount for amount in amounts):
             past.append(f"the amount {max(amounts, key=abs):g} is above actions.{action.value}.max_amount")
-        if needs.max_amount and any(value.kind is Kind.AMOUNT and value.number is None for value in values):
+        if needs.max_amount and any(value.kind is ValueKind.AMOUNT and value.number is None for value in values):
             past.append("an amount cannot be read as a number")
         if needs.max_per_hour and view.calls_in_last_hour(action.value) >= needs.max_per_hour:
             past.append(f"{needs.max_per_hour} calls in an hour are made (actions.{action.value}.max_per_hour)")
-        there = {value_form(value.value) for value in values if value.kind is Kind.DESTINATION}
+        there = {value_form(value.value) for value in values if value.kind is ValueKind.DESTINATION}
         if needs.max_recipients and len(there) > needs.max_recipients:
             past.append(f"{len(there)} destinations are more than actions.{action.value}.max_recipients")
         if len(values) > MOST_VALUES:
@@ -310,25 +310,25 @@ class Judge:
         return past
 
 
-def _short(origin: Origin, action: ActionClass, needs: Needs) -> bool:
+def _short(origin: ValueOrigin, action: ActionClass, needs: Needs) -> bool:
     """Whether a destination is trusted less than the call needs; where pages are read, control asks for it."""
     needed = needs.control if action is ActionClass.FETCH else origin.needed
-    return origin.kind is Kind.DESTINATION and origin.trust < needed
+    return origin.kind is ValueKind.DESTINATION and origin.trust < needed
 
 
-def _asked_there(origins: Sequence[Origin], needs: Needs) -> Control | None:
+def _asked_there(origins: Sequence[ValueOrigin], needs: Needs) -> Control | None:
     """Who wanted a page that the task, or something else that is trusted, names: whoever named it."""
-    there = [one for one in origins if one.kind is Kind.DESTINATION]
+    there = [one for one in origins if one.kind is ValueKind.DESTINATION]
     if not there or any(one.trust < needs.control for one in there):
         return None
     lowest = min(there, key=lambda one: one.trust)
     return Control(lowest.trust, needs.control, f"{lowest.argument} is trusted", lowest.item, lowest.path)
 
 
-def _stands_somewhere(control: Control, origins: Sequence[Origin]) -> Control:
+def _stands_somewhere(control: Control, origins: Sequence[ValueOrigin]) -> Control:
     """Who asks for pages without naming them asks for such as are to be found, not for addresses that a model makes up:
     these carry out whatever is written into them."""
-    made_up = [one for one in origins if one.kind is Kind.DESTINATION and one.found == "nowhere"]
+    made_up = [one for one in origins if one.kind is ValueKind.DESTINATION and one.found == "nowhere"]
     if not control.asked or not made_up:
         return control
     why = f"{made_up[0].argument} = {made_up[0].value!r} stands in nothing that was read"

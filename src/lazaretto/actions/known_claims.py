@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lazaretto.actions.call_log import AgentView
-from lazaretto.actions.records import Kind, Origin
+from lazaretto.actions.records import ValueKind, ValueOrigin
 from lazaretto.actions.values import ArgumentValue, account_form, is_mail, plain_form
 from lazaretto.actions.wording import is_request_word
 from lazaretto.gates.memory.claims.extraction import STOP_WORDS, Claim, read_claim, sentences
@@ -107,7 +107,7 @@ class KnownClaims:
     def against(
         self,
         value: ArgumentValue,
-        origin: Origin,
+        origin: ValueOrigin,
         others: Sequence[ArgumentValue],
         view: AgentView,
         least: float,
@@ -146,7 +146,7 @@ class KnownClaims:
         return self._graph.trusts([item], self._table)[item].value
 
     def _whose(
-        self, value: ArgumentValue, origin: Origin, others: Sequence[ArgumentValue], view: AgentView
+        self, value: ArgumentValue, origin: ValueOrigin, others: Sequence[ArgumentValue], view: AgentView
     ) -> tuple[Claim | None, list[Name]]:
         """The sentence that names a value, and the names that it may belong to, the likeliest first."""
         said, names = None, list[Name]()
@@ -154,7 +154,7 @@ class KnownClaims:
             said, place = self._text(origin.item).sentence_with(value.value)
             names += [] if said is None else _names_near(said, place)
         for other in others:
-            if other.kind in (Kind.NAME, Kind.DESTINATION) and other is not value and not _kind_of(other)[0]:
+            if other.kind in (ValueKind.NAME, ValueKind.DESTINATION) and other is not value and not _kind_of(other)[0]:
                 names.append(_as_name(other.value))
         if not any(names) and view.task is not None:
             task = read_claim(self._text(view.task.item).words[:_LONGEST_STATEMENT])
@@ -191,7 +191,7 @@ class KnownClaims:
 
 def _kind_of(value: ArgumentValue) -> tuple[str, str]:
     """The kind of statement that a value can contradict, and the form in which it is compared."""
-    if value.kind is Kind.AMOUNT:
+    if value.kind is ValueKind.AMOUNT:
         return ("money", f"{value.number:g}") if value.number is not None else ("", "")
     if is_mail(value.value):
         return "mail", value.value.strip().casefold()

@@ -24,7 +24,7 @@ class ActionClass(StrEnum):
     SHARE = "share"  # gives access, or changes what access needs
 
 
-class Kind(StrEnum):
+class ValueKind(StrEnum):
     """What an argument's value is."""
 
     DESTINATION = "destination"  # where it goes: an account, an address, a host, a channel, a person
@@ -44,12 +44,12 @@ itself handed out earlier, in a directory's answer while a stranger's text speak
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ValueOrigin:
     """Where one value of a call comes from."""
 
     argument: str
     """For example ``recipients[0]``."""
-    kind: Kind
+    kind: ValueKind
     value: str
     """As it was given; long ones are cut."""
     found: Found
@@ -101,7 +101,7 @@ class Authorization:
     reasons: tuple[str, ...]
     """Why it is not simply allowed; empty where it is."""
     control: Control
-    origins: tuple[Origin, ...]
+    origins: tuple[ValueOrigin, ...]
     """Every value that was looked for."""
     token: str = ""
     """With ``ask``: what a person approves. It lets exactly this call through, once."""

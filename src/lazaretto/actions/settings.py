@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
-from lazaretto.actions.records import ActionClass, Answer, Kind
+from lazaretto.actions.records import ActionClass, Answer, ValueKind
 from lazaretto.policy import CLOSED, Share, read_settings
 
 T = TypeVar("T")
@@ -34,9 +34,9 @@ class Needs:
     max_per_hour: Annotated[int, Field(ge=0, description="Calls of one agent in an hour; 0: any number.")] = 0
     max_recipients: Annotated[int, Field(ge=0, description="Destinations of one call; 0: any number.")] = 0
 
-    def of(self, kind: Kind) -> float:
+    def of(self, kind: ValueKind) -> float:
         """The trust that a value of some kind needs."""
-        return 0.0 if kind in (Kind.TEXT, Kind.FREE) else float(getattr(self, kind.value))
+        return 0.0 if kind in (ValueKind.TEXT, ValueKind.FREE) else float(getattr(self, kind.value))
 
 
 SENSITIVE = Needs(control=0.8, destination=0.8, link=0.8, secret=0.8, name=0.6, code=0.8)
@@ -57,7 +57,7 @@ class ActionSettings:
         Field(description="Class of a tool, by name or pattern; others are guessed (`lazaretto actions list`)."),
     ] = field(default_factory=dict)
     arguments: Annotated[
-        Mapping[str, Kind],
+        Mapping[str, ValueKind],
         Field(
             description="Kind of an argument, as `argument` or `tool.argument`, patterns allowed; others are guessed."
         ),
@@ -107,7 +107,7 @@ class ActionSettings:
         """The class that the policy gives a tool: by its name first, then by the longest pattern."""
         return _longest_match(tool, self.tools)
 
-    def named_kind(self, tool: str, argument: str) -> Kind | None:
+    def named_kind(self, tool: str, argument: str) -> ValueKind | None:
         """The kind that the policy gives an argument; ``tool.argument`` goes before ``argument``."""
         return _longest_match(f"{tool}.{argument}", self.arguments) or _longest_match(argument, self.arguments)
 

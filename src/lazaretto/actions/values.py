@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from lazaretto.actions.classes import Tool, word_set, words_of
-from lazaretto.actions.records import ActionClass, Kind
+from lazaretto.actions.records import ActionClass, ValueKind
 from lazaretto.actions.settings import ActionSettings
 from lazaretto.errors import InputError, TooLarge
 from lazaretto.reading.normalization import fold
@@ -74,7 +74,7 @@ class ArgumentValue:
 
     argument: str
     """Where it stands, for example ``recipients[0]``."""
-    kind: Kind
+    kind: ValueKind
     value: str
     number: float | None = None
     """Of an amount."""
@@ -133,7 +133,7 @@ def values_of(
                 words = _PLACE
             if key != name and {*words_of(name)} & _AMOUNTS and _number_in(leaf):
                 words += words_of(name)  # an amount taken apart is one all the same
-            found += _read_leaf(place, words, leaf, kind or (Kind.FREE if fixed else None), action)
+            found += _read_leaf(place, words, leaf, kind or (ValueKind.FREE if fixed else None), action)
             if len(found) > MOST_VALUES:
                 return found
     return found
@@ -152,7 +152,7 @@ class Leaf:
 
 def all_else(arguments: Mapping[str, Any], values: Iterable[ArgumentValue]) -> list[Leaf]:
     """Everything that a call has besides its destinations."""
-    there = {one.argument for one in values if one.kind is Kind.DESTINATION}
+    there = {one.argument for one in values if one.kind is ValueKind.DESTINATION}
     found = []
     for name, value in arguments.items():
         for place, _, leaf in _leaves(value, name, name, 0):
@@ -185,23 +185,23 @@ def _leaves(value: Any, place: str, key: str, depth: int) -> Iterator[tuple[str,
 
 
 def _read_leaf(
-    place: str, words: tuple[str, ...], leaf: Any, named: Kind | None, action: ActionClass
+    place: str, words: tuple[str, ...], leaf: Any, named: ValueKind | None, action: ActionClass
 ) -> list[ArgumentValue]:
     if leaf is None or isinstance(leaf, bool) or leaf == "":
         return []
     number = _number(leaf)
     kind = named or _kind(words, leaf, number, action)
-    if kind is Kind.FREE:
+    if kind is ValueKind.FREE:
         return []
     text = str(leaf) if isinstance(leaf, str) else f"{leaf:g}" if isinstance(leaf, float) else str(leaf)
-    if kind is Kind.TEXT:
-        return [ArgumentValue(place, Kind.LINK, address) for address in addresses_in(text)]
-    if kind is Kind.DESTINATION and re.search(r"[,;\s]", text.strip()) and len(parts := addresses_in(text)) > 0:
+    if kind is ValueKind.TEXT:
+        return [ArgumentValue(place, ValueKind.LINK, address) for address in addresses_in(text)]
+    if kind is ValueKind.DESTINATION and re.search(r"[,;\s]", text.strip()) and len(parts := addresses_in(text)) > 0:
         whole = [] if only_addresses(text, parts) else [ArgumentValue(place, kind, text)]
         return [*(ArgumentValue(place, kind, one) for one in parts), *whole]
     inside = [] if _is_address(text.strip()) else addresses_in(text)
-    links = [ArgumentValue(place, Kind.LINK, address) for address in inside]
-    return [ArgumentValue(place, kind, text, number if kind is Kind.AMOUNT else None), *links]
+    links = [ArgumentValue(place, ValueKind.LINK, address) for address in inside]
+    return [ArgumentValue(place, kind, text, number if kind is ValueKind.AMOUNT else None), *links]
 
 
 def _number_in(leaf: Any) -> bool:
@@ -215,28 +215,28 @@ def _number(leaf: Any) -> float | None:
     return float(cleaned) if re.fullmatch(r"-?\d+(?:\.\d+)?", cleaned) else None
 
 
-def _kind(words: tuple[str, ...], leaf: Any, number: float | None, action: ActionClass) -> Kind:
+def _kind(words: tuple[str, ...], leaf: Any, number: float | None, action: ActionClass) -> ValueKind:
     named = {*words}
     if named & _SECRETS:
-        return Kind.SECRET
+        return ValueKind.SECRET
     if named & _AMOUNTS:
-        return Kind.AMOUNT
+        return ValueKind.AMOUNT
     if named & _DESTINATIONS and not named & _TEXTS:
-        return Kind.DESTINATION
+        return ValueKind.DESTINATION
     if isinstance(leaf, (int, float)):
         if isinstance(leaf, float) and action is ActionClass.PAY:
-            return Kind.AMOUNT
-        return Kind.NAME if named & {"id", "ids", "number", "no"} else Kind.FREE
+            return ValueKind.AMOUNT
+        return ValueKind.NAME if named & {"id", "ids", "number", "no"} else ValueKind.FREE
     if named & _CODE:
-        return Kind.CODE
+        return ValueKind.CODE
     text = leaf.strip()
     if _DATE.fullmatch(text):
-        return Kind.FREE
+        return ValueKind.FREE
     if _is_address(text):
-        return Kind.DESTINATION
+        return ValueKind.DESTINATION
     if named & _TEXTS or len(text) > 80 or "\n" in text or len(text.split()) > 6:
-        return Kind.TEXT
-    return Kind.NAME
+        return ValueKind.TEXT
+    return ValueKind.NAME
 
 
 def _is_address(text: str) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazaretto.adapters.border import Border
 from lazaretto.adapters.langgraph import guarded_tools
-from lazaretto.adapters.langgraph_state import Reader, cleaned_message
+from lazaretto.adapters.langgraph_state import StateReader, cleaned_message
 from lazaretto.errors import MissingExtra
 from lazaretto.ingest.still import still
 
@@ -47,7 +47,7 @@ class GuardMiddleware(AgentMiddleware[Any, Any]):
 
     async def _read(self, message: Any) -> Any:
         """A message as the model may read it; what tools put among the messages was judged as theirs."""
-        judge = await Reader(self._border, None, self._border.agent).judge(message, True)
+        judge = await StateReader(self._border, None, self._border.agent).judge(message, True)
         return await cleaned_message(self._border, message, judge)
 
     async def _after(self, response: ModelResponse[Any]) -> ModelResponse[Any]:

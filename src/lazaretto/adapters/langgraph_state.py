@@ -150,7 +150,7 @@ def _as_message(value: Any) -> BaseMessage | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class StateReader:
     """Who reads a state, and where."""
 
     border: Border
@@ -199,7 +199,7 @@ class Reader:
 
 async def cleaned_message(border: Border, message: BaseMessage, judge: Judge | None = None) -> BaseMessage:
     """A message with a notice for what is held in it; what an agent is about to do with tools is read too."""
-    how = judge or await Reader(border, runtime_config()).judge(message, True)
+    how = judge or await StateReader(border, runtime_config()).judge(message, True)
     done = await border.clean(_said(message), how, dialect="langchain")
     beside = await border.clean(_beside(message), how, dialect="langchain")
     if not done.changed and not beside.changed:
@@ -236,10 +236,10 @@ def _beside(message: BaseMessage) -> dict[str, Any]:
 
 async def cleaned_state(border: Border, value: Any, *, config: Any = None, receiver: str | None = None) -> Any:
     """A state, or any part of one, with a notice for what is held in it."""
-    return await _cleaned(Reader(border, config if config is not None else runtime_config(), receiver), value)
+    return await _cleaned(StateReader(border, config if config is not None else runtime_config(), receiver), value)
 
 
-async def _cleaned(reader: Reader, value: Any, path: tuple[Any, ...] = ()) -> Any:
+async def _cleaned(reader: StateReader, value: Any, path: tuple[Any, ...] = ()) -> Any:
     message = _as_message(value)
     if message is not None:
         first = path[-2:] == ("messages", 0) or path == (0,)

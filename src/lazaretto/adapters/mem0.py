@@ -41,7 +41,7 @@ _MOST_REFUSED = 10_000
 def guard_memory(guard: Guard | SyncGuard, memory: Any, *, agent: str = "agent", system: str = SYSTEM) -> Any:
     """The same ``Memory``, its facts behind the guard: held ones are neither stored nor found, nor shown in a fact's
     history or in what ``add`` returns; repairs reach them."""
-    border, refused = Border(guard, agent), Refused()
+    border, refused = Border(guard, agent), RefusedFacts()
     memory.llm = GuardedReader(memory.llm, border)
 
     def again(_: Any = None) -> None:
@@ -53,7 +53,7 @@ def guard_memory(guard: Guard | SyncGuard, memory: Any, *, agent: str = "agent",
     return memory
 
 
-def _guard_stores(memory: Any, border: Border, refused: Refused, system: str) -> None:
+def _guard_stores(memory: Any, border: Border, refused: RefusedFacts, system: str) -> None:
     if not isinstance(memory.vector_store, GuardedVectors):
         border.guard.stores.join(system, VectorRecords(memory.vector_store, memory.embedding_model))
         memory.vector_store = GuardedVectors(memory.vector_store, border, refused, system, memory.embedding_model)
@@ -78,7 +78,7 @@ def _followed(call: Any, after: Any) -> Any:
     return done
 
 
-class Refused:
+class RefusedFacts:
     """Facts that were not stored, or not as they were: mem0 goes on as if they had been, and hands them back."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class Refused:
         return self._facts.get((str(key), str(fact))) or fact
 
 
-def _told(border: Border, refused: Refused, result: Any) -> Any:
+def _told(border: Border, refused: RefusedFacts, result: Any) -> Any:
     """What ``add`` says it stored, with a notice for each fact that it did not store."""
     rows = result.get("results") if isinstance(result, dict) else result
     if not isinstance(rows, list):
@@ -112,7 +112,7 @@ def _told(border: Border, refused: Refused, result: Any) -> Any:
     return {"results": told, **others}
 
 
-def _row(row: Any, refused: Refused) -> Any:
+def _row(row: Any, refused: RefusedFacts) -> Any:
     if not isinstance(row, dict):
         return row
     if not refused.has(row.get("id"), row.get("memory")):
@@ -153,7 +153,7 @@ class GuardedReader:
 class GuardedHistory:
     """What a fact said before: what was refused is not written down, the rest is judged again when it is read."""
 
-    def __init__(self, history: Any, border: Border, refused: Refused) -> None:
+    def __init__(self, history: Any, border: Border, refused: RefusedFacts) -> None:
         self._history, self._border, self._refused = history, border, refused
 
     def __getattr__(self, name: str) -> Any:
@@ -191,7 +191,7 @@ class GuardedVectors(VectorStoreBase):
     """A vector store that asks before it writes and before it shows."""
 
     def __init__(
-        self, store: Any, border: Border, refused: Refused, system: str = SYSTEM, embedder: Any = None
+        self, store: Any, border: Border, refused: RefusedFacts, system: str = SYSTEM, embedder: Any = None
     ) -> None:
         """``embedder`` makes the vector of a fact that is stored without what has to go; without it none is."""
         self._store, self._border, self._refused, self._system = store, border, refused, system

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from lazaretto.errors import Forbidden, InputError
 from lazaretto.files import replacing
-from lazaretto.identity import OWN_WORDS, Identity, Kind
+from lazaretto.identity import OWN_WORDS, Identity, ProvedBy
 from lazaretto.names import check_name
 from lazaretto.policy import CLOSED
 from lazaretto.types import MACHINE, SourceClass, plain
@@ -60,7 +60,7 @@ class Caller:
     @property
     def identity(self) -> Identity:
         """Who the caller proved to be: an admin is the operator, everybody else the holder of a key."""
-        kind = Kind.OPERATOR if self.role is Role.ADMIN else Kind.KEY
+        kind = ProvedBy.OPERATOR if self.role is Role.ADMIN else ProvedBy.KEY
         return Identity(kind, self.name, self.agents, (*OWN_WORDS, *self.grants), self.shared, self.taken)
 
     def require(self, role: Role) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 from lazaretto.api.access import Caller, Role
 from lazaretto.errors import MissingExtra
 from lazaretto.guard import Guard
-from lazaretto.identity import Claim
+from lazaretto.identity import WriterClaim
 from lazaretto.ingest.raw_input import USUAL_SOURCE
 from lazaretto.types import Channel, SourceClass
 
@@ -42,7 +42,7 @@ async def _admin(request: Request) -> Caller:
 
 def claimed(
     caller: Caller, guard: Guard, agent: str, source: SourceClass | None = None, channel: Channel = Channel.MESSAGE
-) -> Claim:
+) -> WriterClaim:
     """What the caller says of itself in a write, if it may say it; else ``Forbidden``."""
     return caller.identity.claim(agent, source, USUAL_SOURCE[channel], guard.policy.trust.table())
 

@@ -39,7 +39,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedPassage:
     """The outcome for one passage."""
 
     item: str
@@ -52,19 +52,19 @@ class Judged:
 
 async def judge(
     guard: Guard, passage: Passage, *, agent: str, conversation: str = "", principal: str | None = None
-) -> Judged:
+) -> JudgedPassage:
     """Judge and record a passage, or find how it stands where it was judged before in the same conversation."""
     decision = await _decision(guard, passage, agent, conversation, principal)
     reason = decision.reasons[0] if decision.reasons else decision.rule
     state = await asyncio.to_thread(guard.ledger.state, decision.item)
     if state.held and decision.allowed and guard.policy.mode != "observe":
-        return Judged(decision.item, False, "held:since", "It was found harmful after it was first seen.")
+        return JudgedPassage(decision.item, False, "held:since", "It was found harmful after it was first seen.")
     if decision.allowed or not (state.held or state.erased):
         if guard.policy.actions:
             await asyncio.to_thread(_read_again, guard, passage, agent, decision.item, principal)
-        return Judged(decision.item, True, decision.rule, reason)
+        return JudgedPassage(decision.item, True, decision.rule, reason)
     instead = decision.replacement if decision.ruling is Ruling.REWRITE else None
-    return Judged(decision.item, False, decision.rule, reason, instead)
+    return JudgedPassage(decision.item, False, decision.rule, reason, instead)
 
 
 def _read_again(guard: Guard, passage: Passage, agent: str, item: str, principal: str | None) -> None:

@@ -28,7 +28,7 @@ class Unreachable(LazarettoError):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HttpReply:
     """What came back."""
 
     status: int
@@ -75,7 +75,7 @@ def _address(parts: SplitResult, field: str, private: bool) -> tuple[str, int]:
 def call(
     method: str, url: str, *, field: str, body: bytes = b"", headers: Mapping[str, str] | None = None,
     limit: int = 100_000, private: bool = False, seconds: float = SECONDS,
-) -> Reply:  # fmt: skip
+) -> HttpReply:  # fmt: skip
     """One request, blocking. ``private``: addresses of one's own network may be called."""
     parts = check_url(url, field)
     deadline = time.monotonic() + seconds
@@ -97,7 +97,7 @@ def call(
                 raise TooLarge(field, len(read), limit)
             if time.monotonic() > deadline:
                 raise Unreachable(f"{field}: {parts.hostname} took longer than {seconds:g} s")
-        return Reply(response.status, bytes(read))
+        return HttpReply(response.status, bytes(read))
     except (OSError, http.client.HTTPException, ValueError) as error:
         if isinstance(error, LazarettoError):
             raise

@@ -13,7 +13,7 @@ from lazaretto.cli.common import EXIT_FLAGGED, new_table, print_table
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.cli.keys import key_file
 from lazaretto.errors import LazarettoError, MissingExtra, StoreMissing
-from lazaretto.installed import Finding, packages
+from lazaretto.installed import DoctorLine, packages
 from lazaretto.models.deep.base import TRUNKS, find_changes, find_trunk, reinstall
 from lazaretto.models.weight_files import damaged
 from lazaretto.models.weight_files import reinstall as reinstall_product
@@ -21,98 +21,98 @@ from lazaretto.policy import plugins
 from lazaretto.types import Channel
 
 
-def _store(context: CommandContext) -> list[Finding]:
+def _store(context: CommandContext) -> list[DoctorLine]:
     """Whether the store answers and its chain holds. It is never created: a mistyped name must not look sound."""
     try:
         with context.open_ledger(create=False) as ledger:
             head, where, checked = ledger.head(), ledger.url, ledger.verify()
     except StoreMissing as error:
-        return [Finding("store", False, str(error), "Check the name; the first item that is recorded makes it")]
+        return [DoctorLine("store", False, str(error), "Check the name; the first item that is recorded makes it")]
     except LazarettoError as error:
         fix = "Name another store with --store or LAZARETTO_STORE"
-        return [Finding("store", False, str(error), fix, required=True)]
+        return [DoctorLine("store", False, str(error), fix, required=True)]
     found = f"{head.seq} events in namespace {context.namespace!r}"
     chain = found if checked.ok else f"broken at event {checked.first_bad}: {checked.reason}"
     fix = "" if checked.ok else "Run 'lazaretto ledger verify' and restore from an export"
-    return [Finding("store", True, where, required=True), Finding("chain", checked.ok, chain, fix, required=True)]
+    return [DoctorLine("store", True, where, required=True), DoctorLine("chain", checked.ok, chain, fix, required=True)]
 
 
-def _policy(context: CommandContext) -> list[Finding]:
+def _policy(context: CommandContext) -> list[DoctorLine]:
     """Which policy holds, and whether each gate it names can run."""
     policy = context.policy
     where = context.policy_file or "none given, so the default"
     mode = "; it only observes, nothing is held" if policy.mode == "observe" else ""
-    findings = [Finding("policy", True, f"{where}; preset {policy.preset!r}{mode}", required=True)]
+    findings = [DoctorLine("policy", True, f"{where}; preset {policy.preset!r}{mode}", required=True)]
     for name in dict.fromkeys(name for name, _ in policy.gate_names()):
         channels = [c for c in Channel if any(name == n for n, key in policy.gate_names() if f".{c.value}." in key)]
         needed = any(name not in policy.channels[c].optional for c in channels)
         part, words = f"gate {name}", ", ".join(c.value for c in channels)
         try:
             plugins.GATES.factory(name)(policy.gates.get(name, {}))
-            findings.append(Finding(part, True, f"on {words}", required=needed))
+            findings.append(DoctorLine(part, True, f"on {words}", required=needed))
         except MissingExtra as error:
             fix = f"pip install 'lazaretto[{error.extra}]'"
-            findings.append(Finding(part, False, f"not installed, so it does not run on {words}", fix, needed))
+            findings.append(DoctorLine(part, False, f"not installed, so it does not run on {words}", fix, needed))
         except Exception as error:
             findings.append(
-                Finding(part, False, f"{type(error).__name__}: {error}", "See the message", required=needed)
+                DoctorLine(part, False, f"{type(error).__name__}: {error}", "See the message", required=needed)
             )
     for name in policy.unused_tables():
         fix = f"Name it in the stages of a channel, or delete [gates.{name}]"
-        findings.append(Finding(f"settings of {name}", False, "no stage names this gate", fix))
+        findings.append(DoctorLine(f"settings of {name}", False, "no stage names this gate", fix))
     return findings
 
 
-def _keys() -> list[Finding]:
+def _keys() -> list[DoctorLine]:
     """Which keys are there; those of agents that are bound to no name are one writer each, and are listed."""
     path = os.environ.get("LAZARETTO_KEYS", "").strip()
     file = key_file(Path(path) if path else None)
     try:
         keys = file.keys()
     except LazarettoError as error:
-        return [Finding("keys", False, str(error), "Make the file with 'lazaretto keys add'", required=True)]
+        return [DoctorLine("keys", False, str(error), "Make the file with 'lazaretto keys add'", required=True)]
     if not keys:
         return []
     unbound = [key.name for key in keys if key.role is Role.AGENT and key.unbound]
     if not unbound:
-        return [Finding("keys", True, f"{len(keys)} in {file.path}")]
+        return [DoctorLine("keys", True, f"{len(keys)} in {file.path}")]
     words = f"{len(keys)} in {file.path}; one writer under any name: {', '.join(unbound)}"
-    return [Finding("keys", False, words, "Revoke them, and add them again with --agent")]
+    return [DoctorLine("keys", False, words, "Revoke them, and add them again with --agent")]
 
 
-def _weights() -> list[Finding]:
+def _weights() -> list[DoctorLine]:
     """The models that ship: whether each file is this version's."""
     try:
         wrong = list(damaged())
     except LazarettoError as error:
         wrong = [str(error)]
     if wrong:
-        return [Finding("models", False, one, reinstall_product(), required=True) for one in wrong]
-    return [Finding("models", True, "every file that ships is this version's (sha256)")]
+        return [DoctorLine("models", False, one, reinstall_product(), required=True) for one in wrong]
+    return [DoctorLine("models", True, "every file that ships is this version's (sha256)")]
 
 
-def _deep() -> list[Finding]:
+def _deep() -> list[DoctorLine]:
     """The larger models of the second reader: set up or not, and whether they are the official files."""
     findings = []
     for name, trunk in TRUNKS.items():
         part, size = f"second reader: {name}", f"{trunk.megabytes} MB to fetch"
         if not trunk.is_fetched:
-            findings.append(Finding(part, False, f"not set up ({size})", f"lazaretto deep setup {name}"))
+            findings.append(DoctorLine(part, False, f"not set up ({size})", f"lazaretto deep setup {name}"))
             continue
         fix = reinstall()
         try:
             for change in (name, "claims") if name == "mpnet" else (name,):
                 find_changes(change)
             fix = f"Delete {trunk.folder}, then: lazaretto deep setup {name}"
-            findings.append(Finding(part, True, f"verified, in {find_trunk(name)}"))
+            findings.append(DoctorLine(part, True, f"verified, in {find_trunk(name)}"))
         except MissingExtra as error:
-            findings.append(Finding(part, False, str(error), "pip install 'lazaretto[deep]'"))
+            findings.append(DoctorLine(part, False, str(error), "pip install 'lazaretto[deep]'"))
         except LazarettoError as error:
-            findings.append(Finding(part, False, str(error), fix, required=True))
+            findings.append(DoctorLine(part, False, str(error), fix, required=True))
     return findings
 
 
-def examine(context: CommandContext) -> list[Finding]:
+def examine(context: CommandContext) -> list[DoctorLine]:
     """Everything the doctor looks at, in order."""
     product, python, *extras = packages()
     return [product, python, *_policy(context), *_store(context), *_keys(), *_weights(), *_deep(), *extras]

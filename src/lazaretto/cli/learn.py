@@ -26,7 +26,7 @@ from lazaretto.learn.curate import (
     ChatCurator,
     FailedCase,
     LabelledContent,
-    Preview,
+    LibraryPreview,
     Writer,
     curate,
     extract_lesson,
@@ -108,14 +108,14 @@ def curate_command(
         raise typer.Exit(EXIT_FLAGGED)
 
 
-def _preview(settings: ContentSettings, book: Casebook, intake: Intake, rows: list[LabelledContent]) -> Preview:
+def _preview(settings: ContentSettings, book: Casebook, intake: Intake, rows: list[LabelledContent]) -> LibraryPreview:
     encoder, cache = text_embedder(), vector_cache()
     old = make_panel(settings, book.library(encoder, cache_folder=cache))
     new = make_panel(settings, book.library(encoder, intake.version, cache))
     return asyncio.run(preview(old, new, rows, settings.debate))
 
 
-def _body(intake: Intake, learnt: list[FailedCase], seen: Preview | None, live: bool) -> dict[str, Any]:
+def _body(intake: Intake, learnt: list[FailedCase], seen: LibraryPreview | None, live: bool) -> dict[str, Any]:
     shown = {**asdict(seen), "f1_before": seen.before.f1, "f1_after": seen.after.f1} if seen else None
     refused = [{"case": r.case, "reason": r.reason, "item": r.item} for r in intake.refused]
     return {

@@ -99,7 +99,7 @@ class _Judged:
     ms: float
 
 
-class Screening:
+class BatchScreening:
     """Judges observations in batches; what it needs is loaded when the first of its kind comes."""
 
     def __init__(self) -> None:
@@ -255,7 +255,7 @@ def screen(
         said = standard_input(Limits().max_text_bytes)
     if batch is None:
         made = read_observation(RawInput("unknown", Channel.MEMORY, said, source=source), "screen", Limits())
-        with closing(Screening()) as screening:
+        with closing(BatchScreening()) as screening:
             judged = screening.judge_lines([_Line(0, made)])[0]
         verdict = judged.verdict
         emit(_answer(judged), json, lambda: _show(verdict))
@@ -287,7 +287,7 @@ def screen_file(batch: Path, out: Path | None, *, fresh: bool = False) -> tuple[
         counts = dict(Counter(done.values()))
         mode = "ab" if done else "wb"
         with (
-            closing(Screening()) as screening,
+            closing(BatchScreening()) as screening,
             batch.open("rb") as lines,
             out.open(mode) if out else open(sys.stdout.fileno(), "wb", closefd=False) as to,
             progress_bar(out is None) as bar,

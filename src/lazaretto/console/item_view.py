@@ -24,7 +24,7 @@ _VERSIONS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ItemRow:
     """An item in a list."""
 
     seen: Observation
@@ -77,7 +77,7 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
-class Speech:
+class SpeechView:
     """What one side said in a debate."""
 
     role: str
@@ -88,12 +88,12 @@ class Speech:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ItemSources:
     """What an item came from, or what came from it."""
 
-    said: tuple[Row, ...]
+    said: tuple[ItemRow, ...]
     """Sources that the writer named."""
-    inferred: tuple[Row, ...]
+    inferred: tuple[ItemRow, ...]
     """Sources that the guard inferred: the writer had read them, or the texts are alike."""
 
 
@@ -101,29 +101,31 @@ class Origin:
 class ItemView:
     """One item, with all that is known about it."""
 
-    row: Row
+    row: ItemRow
     trust: Trust
     stories: tuple[Story, ...]
     """Rulings, labels, appeals and releases, in order."""
     reasons: tuple[Reason, ...]
     """Evidence of the last ruling by gates."""
     precedents: tuple[Reason, ...]
-    speeches: tuple[Speech, ...]
+    speeches: tuple[SpeechView, ...]
     not_run: tuple[tuple[str, str], ...]
     """Gates that did not look at it, and why."""
     spans: tuple[tuple[int, int], ...]
     """Stretches of its text that evidence quotes."""
-    sources: Origin
-    made: Origin
+    sources: ItemSources
+    made: ItemSources
     readers: tuple[str, ...]
-    conflicts: tuple[Row, ...]
-    versions: tuple[Row, ...]
+    conflicts: tuple[ItemRow, ...]
+    versions: tuple[ItemRow, ...]
     """What replaced what, oldest first; only where there is more than the item itself."""
     disputes: tuple[Story, ...]
     """Open appeals against the ruling."""
 
 
-def rows(guard: Guard, ids: Sequence[str], *, hops: Mapping[str, int] | None = None, trust: bool = False) -> list[Row]:
+def rows(
+    guard: Guard, ids: Sequence[str], *, hops: Mapping[str, int] | None = None, trust: bool = False
+) -> list[ItemRow]:
     """Items by id, in that order; unknown ones are left out."""
     unique = list(dict.fromkeys(ids))
     if not unique:
@@ -131,7 +133,7 @@ def rows(guard: Guard, ids: Sequence[str], *, hops: Mapping[str, int] | None = N
     states = guard.ledger.states(unique)
     table = guard.policy.trust.table()
     return [
-        Row(
+        ItemRow(
             seen,
             states[seen.id],
             (hops or {}).get(seen.id, 0),
@@ -156,7 +158,7 @@ def item_view(guard: Guard, item: str) -> ItemView:
     trust = graph.trust(item, guard.policy.trust.table())
     reach = graph.blast_radius(item, history=True)
     return ItemView(
-        row=Row(seen, state, 0, trust.value),
+        row=ItemRow(seen, state, 0, trust.value),
         trust=trust,
         stories=tuple(map(Story.of, told)),
         reasons=tuple(
@@ -182,12 +184,12 @@ def item_view(guard: Guard, item: str) -> ItemView:
     )
 
 
-def _origin(guard: Guard, said: Sequence[TraceStep], every: Sequence[TraceStep]) -> Origin:
+def _origin(guard: Guard, said: Sequence[TraceStep], every: Sequence[TraceStep]) -> ItemSources:
     """Every step, with the stated ones apart."""
     known = {step.id for step in said}
     others = [step for step in every if step.id not in known][:NEAR]
     parts = (tuple(rows(guard, [s.id for s in part], hops={s.id: s.hops for s in part})) for part in (said, others))
-    return Origin(*parts)
+    return ItemSources(*parts)
 
 
 def _disputes(told: Sequence[Event]) -> list[Event]:
@@ -226,14 +228,16 @@ def _reason(evidence: Mapping[str, Any]) -> Reason:
     return Reason(str(evidence.get("kind", "")), str(evidence.get("summary", "")), str(data.get("label", "")))
 
 
-def _speech(said: Mapping[str, Any]) -> Speech:
+def _speech(said: Mapping[str, Any]) -> SpeechView:
     quotes = tuple(str(one) for one in said.get("quotes") or ())
     score = said.get("score")
     number = float(score) if isinstance(score, (int, float)) else 0.0
-    return Speech(str(said.get("role", "")), str(said.get("round", "")), number, str(said.get("argument", "")), quotes)
+    return SpeechView(
+        str(said.get("role", "")), str(said.get("round", "")), number, str(said.get("argument", "")), quotes
+    )
 
 
-def _versions(guard: Guard, item: str, state: ItemState) -> tuple[Row, ...]:
+def _versions(guard: Guard, item: str, state: ItemState) -> tuple[ItemRow, ...]:
     later: list[str] = []
     at = state.superseded_by
     while at is not None and at not in later and len(later) < _VERSIONS:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from lazaretto.identity import Identity, Kind
+from lazaretto.identity import Identity, ProvedBy
 from lazaretto.ledger import Ledger
 from lazaretto.types import Draft, EventKind, SourceClass, plain
 
@@ -158,7 +158,7 @@ def _csrf(secret: str) -> str:
 def _session(begun: Mapping[str, Any], secret: str) -> Session:
     who = begun["identity"]
     identity = Identity(
-        Kind(who["kind"]),
+        ProvedBy(who["kind"]),
         str(who["name"]),
         tuple(who["agents"]),
         tuple(map(SourceClass, who["grants"])),

@@ -19,7 +19,7 @@ FRESH_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class JudgedHistory:
     """What was judged, ready to be counted."""
 
     tuner: Tuner
@@ -36,16 +36,16 @@ class Histories:
     def __init__(self, guard: Guard, make: Make = installed_gate) -> None:
         """``make``: gates with other settings than the guard's own."""
         self._guard, self._make, self._lock = guard, make, threading.Lock()
-        self._kept: History | None = None
+        self._kept: JudgedHistory | None = None
 
-    def get(self, anew: bool = False) -> History:
+    def get(self, anew: bool = False) -> JudgedHistory:
         """The history of the last days; ``InputError`` where there is too little of it."""
         with self._lock:
             if anew or self._kept is None or time.time() - self._kept.made > FRESH_S:
                 self._kept = self._read()
             return self._kept
 
-    def _read(self) -> History:
+    def _read(self) -> JudgedHistory:
         ledger, policy = self._guard.ledger, self._guard.policy
         items = judged_items(ledger, time.time() - DAYS * 86_400)
         if len(items) < FEWEST:
@@ -57,4 +57,4 @@ class Histories:
             for one in tuner.offered()
         }
         honest = sum(not one.harmful for one in items)
-        return History(tuner, counts, tuner.counted({}), honest, len(items) - honest, time.time())
+        return JudgedHistory(tuner, counts, tuner.counted({}), honest, len(items) - honest, time.time())

@@ -21,7 +21,7 @@ from lazaretto.console.sessions import Entrance, Session, Sessions
 from lazaretto.console.tune_history import Histories
 from lazaretto.errors import InputError, MissingExtra
 from lazaretto.guard import Guard
-from lazaretto.identity import Identity, Kind
+from lazaretto.identity import Identity, ProvedBy
 from lazaretto.incidents.observed import ObservedLog
 from lazaretto.types import plain
 
@@ -40,7 +40,7 @@ NOTICE = "lz_notice"
 MOST_NOTICE = 300
 OPERATOR = "operator"
 """How whoever uses a server without keys signs."""
-NOBODY = (OPERATOR, "admin", Identity(Kind.OPERATOR, OPERATOR, shared=True))
+NOBODY = (OPERATOR, "admin", Identity(ProvedBy.OPERATOR, OPERATOR, shared=True))
 """Who they are: the operator, as far as the server knows."""
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "

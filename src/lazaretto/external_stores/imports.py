@@ -15,7 +15,7 @@ Judge = Callable[[ExternalRecord, tuple[str, ...]], Awaitable[Decision]]
 """Judges and records one record, given the items it was made from."""
 
 
-class Importer:
+class RecordImporter:
     """Takes records in, one after the other: what one was made from must be known before it."""
 
     def __init__(self, ledger: Ledger, judge: Judge) -> None:

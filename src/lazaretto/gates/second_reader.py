@@ -17,9 +17,9 @@ from pydantic import AfterValidator, Field
 from lazaretto.errors import MissingExtra, ModelError
 from lazaretto.gates.cascade import EVEN, HEARD, SETTLES
 from lazaretto.gates.protocol import MEASURED, GateContext, measured
-from lazaretto.models.asked_reader import Address, AskedReader
+from lazaretto.models.asked_reader import AskedReader, ModelAddress
 from lazaretto.models.classifier_reader import ClassifierReader
-from lazaretto.models.deep import DeepReader, Reading, measured_bar, reader_for, shared_reader
+from lazaretto.models.deep import DeepReader, SecondReading, measured_bar, reader_for, shared_reader
 from lazaretto.policy import CLOSED, RulingWord, Share, TrustPolicy, read_settings
 from lazaretto.policy.plugins import require
 from lazaretto.processor_time import in_thread, left, until, worked
@@ -38,14 +38,14 @@ _OPEN = (Ruling.WARN, Ruling.REVIEW)
 _WORDS = {"orders": "an order to an agent", "harm": "harmful"}
 _E5 = "run: lazaretto deep setup e5"
 SHIPPED = ("minilm", "mpnet", "e5")
-_Readings = list[tuple[View, Reading]]
+_Readings = list[tuple[View, SecondReading]]
 
 
 def check_reader(words: str) -> str:
     """``ValueError`` for what names no reader."""
     kind, _, place = words.partition(":")
     if kind == "endpoint":
-        Address.read(place)
+        ModelAddress.read(place)
     elif not (words in ("auto", *SHIPPED) or (kind in ("folder", "hf") and place)):
         raise ValueError("auto, minilm, mpnet, e5, folder:PATH, hf:OWNER/NAME or endpoint:ADDRESS#MODEL")
     return words
@@ -92,7 +92,7 @@ class Reader(Protocol):
 
     name: str
 
-    def read(self, text: str, most_seconds: float = 10.0) -> Reading:
+    def read(self, text: str, most_seconds: float = 10.0) -> SecondReading:
         """What it makes of the text."""
         ...
 
@@ -218,7 +218,7 @@ class SecondReader:
 
     def _foreign(self, kind: str, place: str, task: Task) -> Reader:
         if kind == "endpoint":
-            return AskedReader(Address.read(place), task)
+            return AskedReader(ModelAddress.read(place), task)
         where = place if kind == "folder" else f"hf:{place}"
         return ClassifierReader(where, task, self.settings.labels)
 
@@ -310,11 +310,11 @@ def _all_views(reader: Reader, several: Sequence[View], most_seconds: float) -> 
     return found
 
 
-def _partly(reading: Reading) -> Reading:
-    return Reading(reading.order, reading.harm, reading.reader, reading.quote, False, reading.tokens)
+def _partly(reading: SecondReading) -> SecondReading:
+    return SecondReading(reading.order, reading.harm, reading.reader, reading.quote, False, reading.tokens)
 
 
-def _score(reading: Reading, task: Task) -> float:
+def _score(reading: SecondReading, task: Task) -> float:
     return reading.order if task == "orders" else reading.harm
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from lazaretto.external_stores.imports import Importer
+from lazaretto.external_stores.imports import RecordImporter
 from lazaretto.external_stores.outbox import stored_anyway
 from lazaretto.external_stores.records import DueWrite, Entry, ExternalRecord, ExternalStore, Imported, Reconciled
 from lazaretto.guard.core import Core
@@ -62,7 +62,7 @@ class Stores:
             )  # fmt: skip
             return await self._core.judge_and_record(raw, stored_anyway, stands=True)
 
-        return await Importer(self._core.ledger, judge).run(records, self._core.in_store_thread)
+        return await RecordImporter(self._core.ledger, judge).run(records, self._core.in_store_thread)
 
     async def reconcile(
         self, system: str, namespace: str | None = None, *, entries: Iterable[Entry] | None = None

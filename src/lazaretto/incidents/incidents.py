@@ -27,7 +27,7 @@ from lazaretto.ledger.chunking import chunks
 from lazaretto.ledger.contents import Contents
 from lazaretto.ledger.standing import standing_events
 from lazaretto.provenance.graph import ProvenanceGraph
-from lazaretto.provenance.traces import TraceStep, Window
+from lazaretto.provenance.traces import OutbreakWindow, TraceStep
 from lazaretto.types import Channel, EdgeKind, Event, EventKind, Observation, Ruling
 
 PREFIX = "in_"
@@ -289,7 +289,7 @@ class Incidents:
         rows = [AgentReached(name, time, hops, screened.get(name, 0) <= last) for name, (time, hops) in met.items()]
         return tuple(sorted(rows, key=lambda one: (one.time, one.hops, one.agent)))
 
-    def _reproduction(self, agents: Sequence[AgentReached]) -> tuple[Window, ...]:
+    def _reproduction(self, agents: Sequence[AgentReached]) -> tuple[OutbreakWindow, ...]:
         times = {one.agent: one.time for one in agents}
         span = max(times.values()) - min(times.values()) if times else 0.0
         return self._graph.reproduction_number(times, span / WINDOWS + 1e-9) if span > 0 else ()

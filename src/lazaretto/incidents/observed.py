@@ -61,7 +61,7 @@ class Day:
 
 
 @dataclass(frozen=True, slots=True)
-class Quiet:
+class Readiness:
     """Whether it is quiet enough to let the policy hold things."""
 
     quiet: bool
@@ -114,7 +114,7 @@ class ObservedLog:
                 flagged.setdefault(_day(one.time), []).append((self._word(one), one.copy))
             return tuple(_counted(day, self._judged[day], flagged.get(day, ())) for day in sorted(self._judged)[::-1])
 
-    def quiet(self, now: float | None = None) -> Quiet:
+    def quiet(self, now: float | None = None) -> Readiness:
         """Whether the last days were quiet: everything flagged has a word, and few of it was honest."""
         since = _day((time.time() if now is None else now) - (DAYS - 1) * 86_400)
         days = [one for one in self.days() if one.day >= since]
@@ -128,7 +128,7 @@ class ObservedLog:
             why = f"{waiting} items that would be held wait for a word: lazaretto held --would"
         elif share > SHARE:
             why = f"{honest} honest items would be held, {share:.1%}: lazaretto tune"
-        return Quiet(not why, why, judged, honest, waiting)
+        return Readiness(not why, why, judged, honest, waiting)
 
     def _word(self, one: _Flagged) -> bool | None:
         """What a person said of it, or of what it is known as."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from lazaretto.provenance.traces import Window
+from lazaretto.provenance.traces import OutbreakWindow
 
 State = Literal["open", "contained", "cleared"]
 STATES: tuple[State, ...] = ("open", "contained", "cleared")
@@ -114,7 +114,7 @@ class Incident:
     """Other items made from these."""
     agents: tuple[AgentReached, ...]
     decisions: tuple[DecisionTouched, ...]
-    reproduction: tuple[Window, ...]
+    reproduction: tuple[OutbreakWindow, ...]
     """Agents that each reached agent went on to reach, per stretch of time."""
     repairs: tuple[RepairDone, ...]
     timeline: tuple[TimelineEntry, ...]

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lazaretto.ingest.strings import Found, LeaveOut, Path, Reading, Unread, joined, read_strings, replaced
+from lazaretto.ingest.strings import Found, LeaveOut, Path, ReadStrings, UnreadPart, joined, read_strings, replaced
 
 Judge = Callable[[str], Awaitable[str]]
 """The text itself where it may be passed on, else the words to put in its place."""
@@ -58,7 +58,7 @@ async def cleaned(
     unread = list(reading.unread)
     for shown in reading.pictures:
         if picture is None:
-            unread.append(Unread(shown.path, "is a picture"))
+            unread.append(UnreadPart(shown.path, "is a picture"))
         elif (held := await picture(shown.data)) is not None:
             place = _block_around(value, shown.path)
             words[place or (), False] = held if not place else block(held) if place != shown.path else held
@@ -86,7 +86,7 @@ def _block_around(value: Any, path: Path) -> Path:
     return found
 
 
-def _groups(reading: Reading) -> list[tuple[Found, ...]]:
+def _groups(reading: ReadStrings) -> list[tuple[Found, ...]]:
     """All strings, or as many at a time as may be judged as one text."""
     groups: list[list[Found]] = [[]]
     size = 0

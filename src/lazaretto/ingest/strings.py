@@ -37,7 +37,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadPart:
     """A part that cannot be read; whoever passes it on passes on what nobody judged."""
 
     path: Path
@@ -45,7 +45,7 @@ class Unread:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class FoundPicture:
     """Bytes that are a picture: they are judged as one."""
 
     path: Path
@@ -53,12 +53,12 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadStrings:
     """What stands in a value."""
 
     texts: tuple[Found, ...] = ()
-    pictures: tuple[Picture, ...] = ()
-    unread: tuple[Unread, ...] = ()
+    pictures: tuple[FoundPicture, ...] = ()
+    unread: tuple[UnreadPart, ...] = ()
 
     @property
     def whole(self) -> bool:
@@ -71,11 +71,11 @@ class Reading:
         return joined(self.texts)
 
 
-def read_strings(value: Any, leave_out: LeaveOut | None = None) -> Reading:
+def read_strings(value: Any, leave_out: LeaveOut | None = None) -> ReadStrings:
     """Every string of a value of any shape with its path. Nothing is consumed, and a value may hold itself."""
     walk = _Walk(leave_out)
     walk.read(value, ())
-    return Reading(tuple(walk.texts), tuple(walk.pictures), tuple(walk.unread))
+    return ReadStrings(tuple(walk.texts), tuple(walk.pictures), tuple(walk.unread))
 
 
 def replaced(value: Any, words: Mapping[tuple[Path, bool], Any]) -> Any:
@@ -132,8 +132,8 @@ def _groups(texts: tuple[Found, ...]) -> Iterator[tuple[Found, ...]]:
 class _Walk:
     leave_out: LeaveOut | None
     texts: list[Found] = field(default_factory=list)
-    pictures: list[Picture] = field(default_factory=list)
-    unread: list[Unread] = field(default_factory=list)
+    pictures: list[FoundPicture] = field(default_factory=list)
+    unread: list[UnreadPart] = field(default_factory=list)
     _inside: set[int] = field(default_factory=set)
     _seen: int = 0
 
@@ -142,7 +142,7 @@ class _Walk:
             return
         self._seen += 1
         if self._seen > MOST_PARTS:
-            self.unread.append(Unread((), f"holds more than {MOST_PARTS:,} parts"))
+            self.unread.append(UnreadPart((), f"holds more than {MOST_PARTS:,} parts"))
             return
         if path and self.leave_out is not None and self.leave_out(path, value):
             return
@@ -152,22 +152,22 @@ class _Walk:
         try:
             self._open(opened(value), value, path)
         except RecursionError:
-            self.unread.append(Unread(path, "is nested too deep"))
+            self.unread.append(UnreadPart(path, "is nested too deep"))
 
     def _open(self, found: Opened, value: Any, path: Path) -> None:
         if isinstance(found, (Silent, Code)):
             return
         if isinstance(found, Unreadable):
-            self.unread.append(Unread(path, found.why))
+            self.unread.append(UnreadPart(path, found.why))
             return
         if found.text is not None:
             self._found(found.text, path)
         if found.picture is not None:
-            self.pictures.append(Picture(path, found.picture))
+            self.pictures.append(FoundPicture(path, found.picture))
         if not found.parts or id(value) in self._inside:
             return
         if len(path) >= MOST_DEPTH:
-            self.unread.append(Unread(path, f"is nested deeper than {MOST_DEPTH}"))
+            self.unread.append(UnreadPart(path, f"is nested deeper than {MOST_DEPTH}"))
             return
         self._inside.add(id(value))
         for step, part in found.parts:

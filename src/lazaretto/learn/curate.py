@@ -129,7 +129,7 @@ async def curate(wrong: Sequence[FailedCase], writer: Writer = extract_lesson) -
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class PanelTally:
     """How a panel did on labelled items; every item counts, an undecided one as it was labelled by the stand-in."""
 
     items: int
@@ -147,11 +147,11 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class LibraryPreview:
     """What a new library version would change on a held-out sample."""
 
-    before: Tally
-    after: Tally
+    before: PanelTally
+    after: PanelTally
     mended: tuple[str, ...]
     """Items that were wrong and would be right."""
     broken: tuple[str, ...]
@@ -165,13 +165,13 @@ class Preview:
 
 async def preview(
     old: Panel, new: Panel, sample: Sequence[LabelledContent], settings: DebateSettings = TWO_ROUNDS
-) -> Preview:
+) -> LibraryPreview:
     """Judge a held-out sample with both versions."""
     before, after = await _labels(old, sample, settings), await _labels(new, sample, settings)
     was_right = {s.content.id for s in sample if before[s.content.id][0] is s.truth}
     is_right = {s.content.id for s in sample if after[s.content.id][0] is s.truth}
     mended, broken = tuple(sorted(is_right - was_right)), tuple(sorted(was_right - is_right))
-    return Preview(_tally(before, sample), _tally(after, sample), mended, broken)
+    return LibraryPreview(_tally(before, sample), _tally(after, sample), mended, broken)
 
 
 async def _labels(
@@ -186,9 +186,9 @@ async def _labels(
     return found
 
 
-def _tally(labels: Mapping[str, tuple[Label, bool]], sample: Sequence[LabelledContent]) -> Tally:
+def _tally(labels: Mapping[str, tuple[Label, bool]], sample: Sequence[LabelledContent]) -> PanelTally:
     pairs = [(labels[s.content.id][0], s.truth) for s in sample]
-    return Tally(
+    return PanelTally(
         len(pairs),
         sum(p is Label.UNSAFE and t is Label.UNSAFE for p, t in pairs),
         sum(p is Label.UNSAFE and t is Label.SAFE for p, t in pairs),

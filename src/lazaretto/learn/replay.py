@@ -21,7 +21,7 @@ _TRUTH = {"harmful": True, "benign": False}
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedItem:
     """One item as it was judged when it came, and what a person said of it since."""
 
     observation: Observation
@@ -46,7 +46,7 @@ class Replayed:
     """``gate:rule`` of what decided."""
 
 
-def judged_items(ledger: Ledger, since: float = 0.0) -> tuple[Judged, ...]:
+def judged_items(ledger: Ledger, since: float = 0.0) -> tuple[JudgedItem, ...]:
     """Every item that gates judged since then, by its first ruling, with the last word of people on it. A copy that was
     settled with another is left out: one text is one false alarm, or one finding."""
     first: dict[str, Decision] = {}
@@ -67,7 +67,7 @@ def judged_items(ledger: Ledger, since: float = 0.0) -> tuple[Judged, ...]:
             words[item] = True
     found = {one.id: one for one in ledger.items(ids=tuple(first), hidden=True, limit=None)} if first else {}
     return tuple(
-        Judged(found[item], decision, words.get(item))
+        JudgedItem(found[item], decision, words.get(item))
         for item, decision in first.items()
         if item in found and item not in copies
     )
@@ -87,7 +87,7 @@ class Replay:
         self._policy, self._thresholds = policy, thresholds
         self._gates: dict[str, Tunable] = {name: gate for name, gate in gates.items() if isinstance(gate, Tunable)}
 
-    def ruled(self, one: Judged, changed: Iterable[str] = ()) -> Replayed:
+    def ruled(self, one: JudgedItem, changed: Iterable[str] = ()) -> Replayed:
         """What the policy would have ruled; ``changed``: gates that are set otherwise than when it was judged."""
         rules, other = self._policy.channels[one.observation.channel], set(changed)
         said = {verdict.gate: verdict for verdict in one.decision.verdicts}
@@ -120,7 +120,7 @@ class Replay:
                 decision = with_verdict(decision, verdict)
         return Replayed(decision.ruling, sure, decision.rule)
 
-    def said(self, gate: str, one: Judged) -> tuple[Ruling, str] | None:
+    def said(self, gate: str, one: JudgedItem) -> tuple[Ruling, str] | None:
         """What one gate would have said, where its own numbers tell: ruling and rule."""
         verdict = next((verdict for verdict in one.decision.verdicts if verdict.gate == gate), None)
         earlier = tuple(v for v in one.decision.verdicts if v.gate != gate)

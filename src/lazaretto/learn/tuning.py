@@ -11,7 +11,7 @@ from typing import Any
 from lazaretto.errors import MissingExtra
 from lazaretto.gates.protocol import Gate, Tunable
 from lazaretto.gates.thresholds import Thresholds
-from lazaretto.learn.replay import Judged, Replay, set_to
+from lazaretto.learn.replay import JudgedItem, Replay, set_to
 from lazaretto.policy import Policy, plugins
 from lazaretto.types import Ruling
 
@@ -50,7 +50,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SettingCounts:
     """One value of one setting, everything else as it is."""
 
     gate: str
@@ -82,7 +82,7 @@ class Tuning:
     differing: int
     """Items that today's settings rule otherwise than they were ruled."""
     now: Counts
-    rows: tuple[Row, ...]
+    rows: tuple[SettingCounts, ...]
     advice: Advice
     without_rate: tuple[tuple[str, int], ...]
     """Rules by which honest items are held even where every rate is at its mildest, with their number."""
@@ -105,7 +105,7 @@ class Tuner:
     """Replays items under one setting after another."""
 
     def __init__(
-        self, items: Sequence[Judged], policy: Policy, thresholds: Thresholds, make: Make = installed_gate
+        self, items: Sequence[JudgedItem], policy: Policy, thresholds: Thresholds, make: Make = installed_gate
     ) -> None:
         self._policy, self._thresholds, self._make = policy, thresholds, make
         made = {
@@ -123,7 +123,9 @@ class Tuner:
         """Count every single setting, then find the nearest joint one within ``target`` that loses no finding."""
         now = self.counted({})
         rows = tuple(
-            Row(gate, setting, value, self._value(gate, setting) == value, self.counted({(gate, setting): value}))
+            SettingCounts(
+                gate, setting, value, self._value(gate, setting) == value, self.counted({(gate, setting): value})
+            )
             for gate, setting, values in self._settings()
             for value in values
             if self.sound({(gate, setting): value})
@@ -166,11 +168,11 @@ class Tuner:
         gates = self._gates | {name: gate for name, gate in other.items() if gate is not None}
         return Replay(policy, gates, self._thresholds)
 
-    def _folded(self, items: Sequence[Judged]) -> list[tuple[Judged, int]]:
+    def _folded(self, items: Sequence[JudgedItem]) -> list[tuple[JudgedItem, int]]:
         """Items that no setting tells apart, counted once with their number: most of a month is plainly harmless."""
         replays = [(self._replay(one), {gate for gate, _ in one}) for one in ({}, *self._ends())]
         groups: Counter[tuple[object, ...]] = Counter()
-        first: dict[tuple[object, ...], Judged] = {}
+        first: dict[tuple[object, ...], JudgedItem] = {}
         for one in items:
             rulings = tuple(replay.ruled(one, gates) for replay, gates in replays)
             same = len({(made.ruling > Ruling.WARN, made.sure) for made in rulings}) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from lazaretto.learn.tuning import Counts, Row, Tuning
+from lazaretto.learn.tuning import Counts, SettingCounts, Tuning
 
 _WIDE, _HIGH, _EDGE, _LEGEND = 820, 420, 56, 250
 _COLOURS = ("#2563eb", "#c2410c", "#15803d", "#7c3aed", "#b45309", "#0e7490")
@@ -12,7 +12,7 @@ _COLOURS = ("#2563eb", "#c2410c", "#15803d", "#7c3aed", "#b45309", "#0e7490")
 
 def draw(tuning: Tuning, target: float) -> str:
     """The picture as SVG."""
-    lines: dict[tuple[str, str], list[Row]] = {}
+    lines: dict[tuple[str, str], list[SettingCounts]] = {}
     for row in tuning.rows:
         lines.setdefault((row.gate, row.setting), []).append(row)
     widest = max([target, *(tuning.rate(row.counts) for row in tuning.rows), tuning.rate(tuning.now)]) * 1.1 or 0.01

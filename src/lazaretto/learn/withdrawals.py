@@ -303,7 +303,7 @@ class Withdrawals:
                 drafts += self._known_before(item, said.seq)
         return [*drafts, *(draft for item in self._dropped(said) for draft in self._known_before(item, said.seq))]
 
-    def _changes(self, item: str) -> list[tuple[int, fingerprints.Change]]:
+    def _changes(self, item: str) -> list[tuple[int, fingerprints.FingerprintChange]]:
         events = self._ledger.events(subject=fingerprints.ABOUT + item, kinds=(EventKind.NOTED,))
         told = ((event.seq, fingerprints.change_of(event.subject, event.body)) for event in events)
         return [(seq, change) for seq, change in told if change is not None]
@@ -395,7 +395,7 @@ def _together(done: Withdrawal, aligned: Aligned) -> Withdrawal:
     )
 
 
-def _known(changes: Sequence[fingerprints.Change]) -> dict[tuple[str, str], str]:
+def _known(changes: Sequence[fingerprints.FingerprintChange]) -> dict[tuple[str, str], str]:
     """The fingerprints of an item after some changes, each with its label."""
     known: dict[tuple[str, str], str] = {}
     for change in changes:

@@ -108,7 +108,7 @@ class DerivedTables:
         self._changed: dict[str, dict[str, Any]] = {field: {} for field in FIELDS}
         self._edges: list[tuple[Any, ...]] = []
         self._texts: list[tuple[int, str]] = []
-        self._known: list[fingerprints.Change] = []
+        self._known: list[fingerprints.FingerprintChange] = []
         self._refs: list[tuple[Any, ...]] = []
 
     def add_event(

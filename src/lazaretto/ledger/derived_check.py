@@ -20,7 +20,7 @@ ClaimsOfItem = tuple[bytes, int | None, int, str]
 """Item, event, count and digest of its claims; no event where their numbers are of none."""
 
 
-class Fault(Exception):
+class VerifyFault(Exception):
     """What a verification found; ``seq`` is the event it concerns, where it concerns one."""
 
     def __init__(self, seq: int | None, table: str, reason: str) -> None:
@@ -69,7 +69,7 @@ def compare(table: str, expected: Iterable[Row], found: Iterable[Row], *, key: i
                 side.close()
 
 
-def _difference(table: str, wanted: Row | None, row: Row | None, key: int, seq: int | None) -> Fault:
+def _difference(table: str, wanted: Row | None, row: Row | None, key: int, seq: int | None) -> VerifyFault:
     sides = [(tuple(map(_order, one[:key])), one) for one in (wanted, row) if one is not None]
     _, odd = min(sides, key=lambda side: side[0])
     if wanted is not None and row is not None and sides[0][0] == sides[1][0]:
@@ -79,7 +79,7 @@ def _difference(table: str, wanted: Row | None, row: Row | None, key: int, seq: 
     else:
         what = "stands there, but not by the chain"
     event = odd[seq] if seq is not None and isinstance(odd[seq], int) else None
-    return Fault(event, table, f"{table}: the row ({_named(odd[:key])}) {what}")
+    return VerifyFault(event, table, f"{table}: the row ({_named(odd[:key])}) {what}")
 
 
 class DerivedCheck:
@@ -152,7 +152,7 @@ class DerivedCheck:
         elif search.has_index(self._connection, self._tenant):
             self._sqlite_search()
         elif next(self._tables.memories(), None) is not None:
-            raise Fault(None, f"lz_search_{self._tenant}", f"lz_search_{self._tenant}: the index is missing")
+            raise VerifyFault(None, f"lz_search_{self._tenant}", f"lz_search_{self._tenant}: the index is missing")
 
     def _postgres_search(self) -> None:
         indexed = stream(
@@ -162,7 +162,7 @@ class DerivedCheck:
         for page in chunks(self._tables.texts()):
             odd = search.altered(self._connection, self._tenant, page)
             if odd is not None:
-                raise Fault(odd, "lz_search", f"lz_search: the row ({odd}) holds other words than this memory")
+                raise VerifyFault(odd, "lz_search", f"lz_search: the row ({odd}) holds other words than this memory")
 
     def _sqlite_search(self) -> None:
         tables, table = self._tables, f"lz_search_{self._tenant}"
@@ -180,12 +180,12 @@ class DerivedCheck:
         row = self._connection.exec_driver_sql(f"SELECT block FROM {table}_data WHERE id = {search.AVERAGES}").first()
         wanted, counted = tables.averages(), b"" if row is None else bytes(row[0])
         if row is None or (counted != wanted and (any(wanted) or any(counted))):  # of no memory: nothing, or zeros
-            raise Fault(None, self.table, f"{self.table}: the row (1) counts other words than the memories have")
+            raise VerifyFault(None, self.table, f"{self.table}: the row (1) counts other words than the memories have")
         self.table = f"{table}_data and {table}_idx"  # a word is found by its key, in a page: either may be wrong
         compare(self.table, tables.words(), search.stored_words(self._connection, self._tenant), key=3, seq=1)
         fault = search.fault_in_pages(self._connection, self._tenant)
         if fault is not None:
-            raise Fault(None, fault[0], f"{fault[0]}: {fault[1]}")
+            raise VerifyFault(None, fault[0], f"{fault[0]}: {fault[1]}")
 
     def _blobs(self) -> None:
         for digest, seq in self._tables.images():
@@ -200,11 +200,11 @@ class DerivedCheck:
     def _blob(self, digest: str, seq: int | None) -> None:
         mine = sa.select(blob_refs.c.digest).where(blob_refs.c.tenant == self._tenant, blob_refs.c.digest == digest)
         if self._connection.execute(mine).first() is None:
-            raise Fault(seq, "lz_blob_refs", f"lz_blob_refs: the row of the picture {digest[:12]}... is missing")
+            raise VerifyFault(seq, "lz_blob_refs", f"lz_blob_refs: the row of the picture {digest[:12]}... is missing")
         data = self._connection.execute(sa.select(blobs.c.data).where(blobs.c.digest == digest)).scalar()
         if not isinstance(data, (bytes, memoryview)) or hashlib.sha256(data).hexdigest() != digest:
             which = "lz_blobs" if seq is not None or data is not None else "lz_blobs and lz_blob_refs"
-            raise Fault(seq, which, f"{which}: the picture {str(digest)[:12]}... is missing or was altered")
+            raise VerifyFault(seq, which, f"{which}: the picture {str(digest)[:12]}... is missing or was altered")
 
 
 def stored_claims(connection: sa.Connection, tenant: int) -> Iterator[ClaimsOfItem]:

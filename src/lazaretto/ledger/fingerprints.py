@@ -35,7 +35,7 @@ class Fingerprint:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FingerprintChange:
     """What one event says about the fingerprints of an item."""
 
     item: str
@@ -55,21 +55,21 @@ def forgotten(item: str) -> Draft:
     return Draft(EventKind.NOTED, ABOUT + item, body={"known": None, "keys": []})
 
 
-def change_of(subject: str, body: Mapping[str, Any] | None) -> Change | None:
+def change_of(subject: str, body: Mapping[str, Any] | None) -> FingerprintChange | None:
     """What a ``NOTED`` event changes; None for one that is about something else, or was erased."""
     if body is None or not subject.startswith(ABOUT) or "known" not in body:
         return None
     label, keys = body["known"], body.get("keys", ())
     if not (label is None or isinstance(label, str)) or not all(_is_key(key) for key in keys):
         raise ValueError(f"{subject!r} is no change of a fingerprint")
-    return Change(subject.removeprefix(ABOUT), label, tuple((kind, key) for kind, key in keys))
+    return FingerprintChange(subject.removeprefix(ABOUT), label, tuple((kind, key) for kind, key in keys))
 
 
 def _is_key(key: Any) -> bool:
     return isinstance(key, (list, tuple)) and len(key) == 2 and all(isinstance(part, str) for part in key)
 
 
-def write(connection: sa.Connection, tenant: int, change: Change) -> None:
+def write(connection: sa.Connection, tenant: int, change: FingerprintChange) -> None:
     """Bring the table in step with an event."""
     if change.label is None:
         forget(connection, tenant, change.item)

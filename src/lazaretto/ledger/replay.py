@@ -98,7 +98,7 @@ class ExpectedTables:
         count, seq = self._file.execute("SELECT count(*), min(seq) FROM again").fetchone()
         return int(count), int(seq or 0)
 
-    def _note(self, change: fingerprints.Change | None) -> None:
+    def _note(self, change: fingerprints.FingerprintChange | None) -> None:
         if change is not None and change.label is None:
             self._file.execute("DELETE FROM known WHERE item = ?", (change.item,))
         elif change is not None:

@@ -133,7 +133,7 @@ def handover(old: PublicKey, new: PublicKey) -> Draft:
     return Draft(EventKind.NOTED, HANDOVER + new.id, body={"public": new.raw.hex(), "replaces": old.id})
 
 
-class Trust:
+class SigningKeys:
     """Which keys may have signed here, as the chain itself hands it on."""
 
     def __init__(self, keys: tuple[PublicKey, ...]) -> None:

@@ -17,14 +17,14 @@ from lazaretto.errors import InputError, StoreDamaged
 from lazaretto.ledger import search
 from lazaretto.ledger.chain import StoredEvent, event_of, fault_in
 from lazaretto.ledger.checkpoints import Checkpoint
-from lazaretto.ledger.derived_check import DerivedCheck, Fault, bytes_of, stream
+from lazaretto.ledger.derived_check import DerivedCheck, VerifyFault, bytes_of, stream
 from lazaretto.ledger.edges import edges_of
 from lazaretto.ledger.encoding import GENESIS, Linker
 from lazaretto.ledger.merkle import Builder
 from lazaretto.ledger.replay import ExpectedTables
 from lazaretto.ledger.schema import blob_refs, blobs, events, heads, metadata
 from lazaretto.ledger.schema_check import fault_in_schema
-from lazaretto.ledger.signing import PublicKey, Trust, head_statement
+from lazaretto.ledger.signing import PublicKey, SigningKeys, head_statement
 from lazaretto.types import Event, EventKind, Head
 
 
@@ -85,7 +85,7 @@ def verify(
     verifier = _Verifier(connection, namespace, head, checkpoints, keys)
     try:
         verifier.run()
-    except Fault as fault:
+    except VerifyFault as fault:
         return Verification(False, verifier.checked, fault.seq, fault.reason, fault.table, fix=_fix(fault.table))
     except (StoreDamaged, sa.exc.DatabaseError, UnicodeDecodeError) as error:
         if isinstance(error, sa.exc.OperationalError) and connection.dialect.name == "postgresql":
@@ -132,16 +132,16 @@ class _Verifier:
     def run(self) -> None:
         fault = fault_in_schema(self._connection)
         if fault:
-            raise Fault(None, *fault)
+            raise VerifyFault(None, *fault)
         row = self._connection.execute(
             sa.select(heads.c.tenant, heads.c.seq, heads.c.hash).where(heads.c.namespace == self._namespace)
         ).first()
         if row is None:
             last = self._kept_seq()
             if last > 0:
-                raise Fault(1, "lz_heads", f"lz_heads: the chain is gone; the kept head stands at event {last}")
+                raise VerifyFault(1, "lz_heads", f"lz_heads: the chain is gone; the kept head stands at event {last}")
             if self._keys:
-                raise Fault(1, "lz_heads", "lz_heads: the chain is gone, and with it its signatures")
+                raise VerifyFault(1, "lz_heads", "lz_heads: the chain is gone, and with it its signatures")
             self._check_orphans()
             self._check_file()
             return
@@ -153,10 +153,10 @@ class _Verifier:
             kept = self._kept_seq()
             if kept > self.checked:
                 cut = f"lz_events: the tail is cut: the kept head stands at event {kept}"
-                raise Fault(self.checked + 1, "lz_events", cut)
+                raise VerifyFault(self.checked + 1, "lz_events", cut)
             hollow = tables.fault_in_tombstones()
             if hollow is not None:
-                raise Fault(hollow[0], "lz_events", hollow[1])
+                raise VerifyFault(hollow[0], "lz_events", hollow[1])
             self._derived = DerivedCheck(self._connection, tenant, tables)
             self._derived.run()
             self._say_unproved(tables)
@@ -192,23 +192,23 @@ class _Verifier:
             lost = sa.select(table.c.tenant).where(table.c.tenant.not_in(kept)).limit(1)
             if self._connection.execute(lost).first():
                 reason = f"a head was removed, or {table.name} holds rows that belong to no namespace"
-                raise Fault(1, f"lz_heads and {table.name}", reason)
+                raise VerifyFault(1, f"lz_heads and {table.name}", reason)
         unindexed = search.orphans(self._connection)  # tables in SQLite, rows in PostgreSQL
         if unindexed:
             reason = f"a head was removed, or {unindexed[0]} belongs to no namespace"
-            raise Fault(1, f"lz_heads and {unindexed[0]}", reason)
+            raise VerifyFault(1, f"lz_heads and {unindexed[0]}", reason)
         unshown = sa.select(blobs.c.digest).where(blobs.c.digest.not_in(sa.select(blob_refs.c.digest))).limit(1)
         row = self._connection.execute(unshown).first()
         if row is not None:
             reason = f"the blob {row[0][:12]}... stands in lz_blobs, but no namespace put it there by lz_blob_refs"
-            raise Fault(None, "lz_blobs and lz_blob_refs", reason)
+            raise VerifyFault(None, "lz_blobs and lz_blob_refs", reason)
         ends = sa.exists().where(events.c.tenant == heads.c.tenant, events.c.seq == heads.c.seq)
         made_up = sa.select(heads.c.namespace).where(
             sa.or_((heads.c.seq != 0) & ~ends, (heads.c.seq == 0) & (heads.c.hash != GENESIS))
         )
         for (namespace,) in self._connection.execute(made_up).all():
             if namespace != self._namespace:
-                raise Fault(None, "lz_heads", f"lz_heads: the head of {namespace!r} has no such event")
+                raise VerifyFault(None, "lz_heads", f"lz_heads: the head of {namespace!r} has no such event")
 
     def _check_chain(self, tenant: int, tables: ExpectedTables) -> None:
         linker = Linker(self._namespace)
@@ -218,38 +218,38 @@ class _Verifier:
             seq = self.checked + 1
             fault = fault_in(stored, seq, self._last, linker)
             if fault:
-                raise Fault(seq, "lz_events", f"lz_events: {fault}")
+                raise VerifyFault(seq, "lz_events", f"lz_events: {fault}")
             try:
                 event = event_of(self._namespace, stored)
                 tables.add_event(event)
                 edges = edges_of(event)
             except (ValueError, KeyError, TypeError, sqlite3.Error) as error:
-                raise Fault(seq, "lz_events", f"lz_events: it means nothing: {error}") from error
+                raise VerifyFault(seq, "lz_events", f"lz_events: it means nothing: {error}") from error
             if self._wanted is not None and seq == self._wanted.seq and event.hash != self._wanted.hash:
                 reason = "lz_events: the chain was rewritten: the kept head has another hash here"
-                raise Fault(seq, "lz_events", reason)
+                raise VerifyFault(seq, "lz_events", reason)
             expected = [
                 (seq, n, edge.source.encode(), edge.target.encode(), edge.kind.value.encode(), edge.time)
                 for n, edge in enumerate(edges)
             ]
             if stored_edges.up_to(seq) != expected:
-                raise Fault(seq, "lz_edges", f"lz_edges: the rows of event {seq} are not what it says")
+                raise VerifyFault(seq, "lz_edges", f"lz_edges: the rows of event {seq} are not what it says")
             tables.add_nodes(proofs.follow(event, stored.hash))
             self.checked, self._last = seq, stored.hash
         proofs.finish(self.checked)
         left = stored_edges.next_seq()
         if left is not None:
             reason = f"lz_edges: it holds an edge of event {left}, which is not there"
-            raise Fault(self.checked + 1, "lz_edges", reason)
+            raise VerifyFault(self.checked + 1, "lz_edges", reason)
 
     def _check_head(self, seq: int, last: bytes) -> None:
         both = "lz_events and lz_heads"
         if seq > self.checked:
-            raise Fault(self.checked + 1, both, f"{both}: the tail is cut: the head stands at event {seq}")
+            raise VerifyFault(self.checked + 1, both, f"{both}: the tail is cut: the head stands at event {seq}")
         if seq < self.checked:
-            raise Fault(seq + 1, both, f"{both}: an event stands past the end: the head stands at event {seq}")
+            raise VerifyFault(seq + 1, both, f"{both}: an event stands past the end: the head stands at event {seq}")
         if last != self._last:
-            raise Fault(max(seq, 1), "lz_heads", "lz_heads: the head has another hash")
+            raise VerifyFault(max(seq, 1), "lz_heads", "lz_heads: the head has another hash")
 
     def _check_file(self) -> None:
         """SQLite's own check: it sees damage to an index or a page that no query above came by."""
@@ -257,7 +257,7 @@ class _Verifier:
             return
         answer = self._connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
         if answer != "ok":
-            raise Fault(None, "the file", f"the file is damaged: {answer}")
+            raise VerifyFault(None, "the file", f"the file is damaged: {answer}")
 
 
 class _Proofs:
@@ -273,7 +273,7 @@ class _Proofs:
     ) -> None:
         self._namespace, self._checkpoints, self._keys = namespace, checkpoints, keys
         self._due = sorted(checkpoints, key=lambda one: -one.seq)
-        self._trust = Trust(keys)
+        self._trust = SigningKeys(keys)
         self._signatures = stream(
             connection,
             "SELECT seq, prev, key, signature FROM lz_signatures WHERE tenant = {tenant} ORDER BY seq",
@@ -290,11 +290,11 @@ class _Proofs:
             kept = self._due.pop()
             if kept.seq and (kept.hash != event.hash or kept.root != self._tree.root().hex()):
                 reason = "lz_events: the chain was rewritten: a kept checkpoint has another hash here"
-                raise Fault(event.seq, "lz_events", reason)
+                raise VerifyFault(event.seq, "lz_events", reason)
         if event.kind is EventKind.NOTED:
             self._trust.follow(event.subject, event.body)
         if self._next is not None and not isinstance(self._next[0], int):
-            raise Fault(event.seq, "lz_signatures", "lz_signatures: a row belongs to no event")
+            raise VerifyFault(event.seq, "lz_signatures", "lz_signatures: a row belongs to no event")
         if self._next is not None and self._next[0] <= event.seq:
             self._check_signature(event, digest, *self._next)
         return nodes
@@ -302,25 +302,25 @@ class _Proofs:
     def _check_signature(self, event: Event, digest: bytes, seq: Any, prev: Any, key: Any, signature: Any) -> None:
         if seq != event.seq or prev != self._signed:
             reason = f"lz_signatures: a row is missing: the one before event {seq} stood at event {prev}"
-            raise Fault(event.seq, "lz_signatures", reason)
+            raise VerifyFault(event.seq, "lz_signatures", reason)
         self._next, self._signed = next(self._signatures, None), event.seq
         if self._keys:
             statement = head_statement(self._namespace, event.seq, prev, digest)
             fault = self._trust.fault_in(key, statement, signature)
             if fault:
-                raise Fault(event.seq, "lz_events and lz_signatures", f"lz_signatures, event {seq}: {fault}")
+                raise VerifyFault(event.seq, "lz_events and lz_signatures", f"lz_signatures, event {seq}: {fault}")
 
     def finish(self, last: int) -> None:
         if self._next is not None:
             reason = f"lz_signatures: a row stands at event {self._next[0]}, which is not there"
-            raise Fault(last + 1, "lz_events and lz_signatures", reason)
+            raise VerifyFault(last + 1, "lz_events and lz_signatures", reason)
         if self._keys and self._signed != last:
             reason = "lz_signatures: from here on nothing is signed: somebody without the key wrote it"
-            raise Fault(self._signed + 1, "lz_events and lz_signatures", reason)
+            raise VerifyFault(self._signed + 1, "lz_events and lz_signatures", reason)
         for kept in self._checkpoints if self._keys else ():
             if not kept.signed_by(self._trust.ever):
                 reason = "a kept checkpoint is not signed by a key that is trusted here"
-                raise Fault(kept.seq, "the checkpoint", reason)
+                raise VerifyFault(kept.seq, "the checkpoint", reason)
 
 
 class _EdgeReader:

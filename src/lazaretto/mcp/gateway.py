@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from lazaretto.errors import InputError, LazarettoError, MissingExtra
-from lazaretto.identity import Identity, Kind
+from lazaretto.identity import Identity, ProvedBy
 from lazaretto.mcp.descriptions import description_fault
 from lazaretto.mcp.pins import Described, Pins
 from lazaretto.mcp.results import NOTICE, Results
@@ -196,7 +196,7 @@ class Gateway:
             return ""
         made = await self._guard.authorize(
             shown, arguments or {}, agent=self._agent, description=description, schema=schema,
-            principal=Identity(Kind.MCP, self._agent).principal(self._agent),
+            principal=Identity(ProvedBy.MCP, self._agent).principal(self._agent),
         )  # fmt: skip
         return "" if made.allowed else made.notice
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lazaretto.errors import InputError
-from lazaretto.identity import Identity, Kind
+from lazaretto.identity import Identity, ProvedBy
 from lazaretto.ingest.left_out import ID, cannot_carry_text, left_out
-from lazaretto.ingest.strings import Reading, read_strings
+from lazaretto.ingest.strings import ReadStrings, read_strings
 from lazaretto.types import Channel, Decision, Ruling, SourceClass
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class Results:
         try:
             decision = await self._guard.check(
                 text, agent=self._agent, channel=Channel.TOOL,
-                principal=Identity(Kind.MCP, server).principal(self._agent), **told,
+                principal=Identity(ProvedBy.MCP, server).principal(self._agent), **told,
             )  # fmt: skip
         except InputError:  # too long, or no text that anybody can keep
             return f"{NOTICE}: a text that cannot be judged]"
@@ -202,7 +202,7 @@ class Results:
             picture = base64.b64decode(data, validate=True)
             decision = await self._guard.check(
                 image=picture, agent=self._agent, channel=Channel.IMAGE, source=SourceClass.TOOL_OUTPUT_EXTERNAL,
-                principal=Identity(Kind.MCP, server).principal(self._agent),
+                principal=Identity(ProvedBy.MCP, server).principal(self._agent),
             )  # fmt: skip
         except (binascii.Error, ValueError):
             return f"{NOTICE}: a picture that cannot be read]"
@@ -212,7 +212,7 @@ class Results:
 _LEFT_OUT = left_out("mcp")
 
 
-def _says_nothing(reading: Reading) -> bool:
+def _says_nothing(reading: ReadStrings) -> bool:
     """Whether there are a few ids, words and URIs alone: too few for a sentence, however they are put together."""
     several = [one.text for one in reading.texts]
     return all(cannot_carry_text(text, ID) for text in several) and sum(map(_words, several)) < _FEWEST_WORDS

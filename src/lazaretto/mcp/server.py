@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from lazaretto.errors import LazarettoError, MissingExtra
-from lazaretto.identity import OWN_WORDS, Identity, Kind
+from lazaretto.identity import OWN_WORDS, Identity, ProvedBy
 from lazaretto.incidents.report import to_markdown
 from lazaretto.ingest.raw_input import USUAL_SOURCE
 from lazaretto.mcp.masking import masked_held, masked_incident
@@ -47,7 +47,9 @@ def build(guard: Guard, agent: str = "mcp", source: SourceClass | None = None) -
 
     Without ``source`` it is what every agent may claim: its own words.
     """
-    who = Identity(Kind.MCP, check_name(agent, "agent", printable=True), (agent,), (source,) if source else OWN_WORDS)
+    who = Identity(
+        ProvedBy.MCP, check_name(agent, "agent", printable=True), (agent,), (source,) if source else OWN_WORDS
+    )
     try:
         from mcp.server.mcpserver import MCPServer
         from mcp.server.mcpserver.exceptions import ToolError

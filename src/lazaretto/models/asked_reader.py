@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lazaretto.errors import BadAnswer, ModelUnavailable
-from lazaretto.models.deep.reader import Reading
+from lazaretto.models.deep.reader import SecondReading
 
 KEY = "LAZARETTO_READER_KEY"
 """The environment variable that holds the address's key; unset: none is sent."""
@@ -48,14 +48,14 @@ QUESTIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ModelAddress:
     """Where the model is, and what it is called there."""
 
     url: str
     model: str
 
     @classmethod
-    def read(cls, words: str) -> Address:
+    def read(cls, words: str) -> ModelAddress:
         """``https://host/v1#model``; ``ValueError`` says what is missing."""
         url, _, model = words.partition("#")
         if not url.startswith(("https://", "http://")) or not model:
@@ -66,11 +66,11 @@ class Address:
 class AskedReader:
     """Answers one question about texts."""
 
-    def __init__(self, address: Address, task: str) -> None:
+    def __init__(self, address: ModelAddress, task: str) -> None:
         self._address, self._task = address, task
         self.name = address.model
 
-    def read(self, text: str, most_seconds: float = 10.0) -> Reading:
+    def read(self, text: str, most_seconds: float = 10.0) -> SecondReading:
         """The strongest window decides. ``ModelUnavailable`` or ``BadAnswer`` where there is no answer in time."""
         until = time.monotonic() + most_seconds
         starts = range(0, max(1, len(text)), WINDOW - 500)
@@ -82,7 +82,7 @@ class AskedReader:
             if odds > worst:
                 worst, quote = odds, window[:160]
         order, harm = (worst, -math.inf) if self._task == "orders" else (-math.inf, worst)
-        return Reading(order, harm, self.name, quote, agreed and len(starts) <= MOST_WINDOWS, tokens)
+        return SecondReading(order, harm, self.name, quote, agreed and len(starts) <= MOST_WINDOWS, tokens)
 
     def _ask(self, window: str, until: float) -> tuple[float, bool, int]:
         """Log-odds that the answer is yes, whether both ways of asking agree, and the tokens it took."""

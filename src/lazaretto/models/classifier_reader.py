@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from lazaretto.models.deep.reader import Reading
+from lazaretto.models.deep.reader import SecondReading
 from lazaretto.models.guard_model import GuardModel
 
 MOST_CHARACTERS = 30_000
@@ -21,10 +21,10 @@ class ClassifierReader:
         self._model, self._task = model or GuardModel(where, harmful=labels), task
         self.name = self._model.name
 
-    def read(self, text: str, most_seconds: float = 10.0) -> Reading:
+    def read(self, text: str, most_seconds: float = 10.0) -> SecondReading:
         """Its worst window."""
         found = self._model.score(text[:MOST_CHARACTERS])
         chance = min(max(found.risk, _EDGE), 1 - _EDGE)
         odds = math.log(chance / (1 - chance))
         order, harm = (odds, -math.inf) if self._task == "orders" else (-math.inf, odds)
-        return Reading(order, harm, self.name, "", len(text) <= MOST_CHARACTERS, found.tokens)
+        return SecondReading(order, harm, self.name, "", len(text) <= MOST_CHARACTERS, found.tokens)

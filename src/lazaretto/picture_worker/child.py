@@ -20,7 +20,7 @@ except ImportError:  # not on Windows
 
 from PIL import Image
 
-from lazaretto.picture_worker.opener import Budget, Opened, Refused, open_whole
+from lazaretto.picture_worker.opener import Opened, PictureBudget, PictureRefused, open_whole
 
 REQUEST = struct.Struct(">QQQQ")
 """Length of the picture, most bytes, most pixels, most processor seconds."""
@@ -32,7 +32,7 @@ OUT_OF_MEMORY = 3
 """Exit status after a picture that needed more memory than it was given; the process is not used any longer."""
 
 
-def memory_limit(budget: Budget) -> int:
+def memory_limit(budget: PictureBudget) -> int:
     """Bytes of address space that a worker has for a picture."""
     return BASE_MEMORY + BYTES_A_PIXEL * budget.max_pixels + 2 * budget.max_bytes
 
@@ -49,12 +49,12 @@ def main() -> None:
     _bound("RLIMIT_NOFILE", 32)
     while head := source.read(REQUEST.size):
         length, most_bytes, most_pixels, seconds = REQUEST.unpack(head)
-        budget = Budget(most_bytes, most_pixels)
+        budget = PictureBudget(most_bytes, most_pixels)
         _bound("RLIMIT_AS", memory_limit(budget), soft_only=True)
         _bound("RLIMIT_CPU", _used() + seconds, soft_only=True)
         try:
             _answer(out, open_whole(source.read(length), budget))
-        except Refused as error:
+        except PictureRefused as error:
             _say(out, {"rule": error.rule, "problem": error.problem})
         except MemoryError:
             problem = f"the picture needs more than {memory_limit(budget) >> 20:,} MB of memory to be decoded"

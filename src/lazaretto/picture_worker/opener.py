@@ -39,7 +39,7 @@ _TAG = re.compile(r"<[^<>]{0,2000}>|\s+")
 _USER_COMMENT, _XP = 0x9286, range(0x9C9B, 0x9CA0)
 
 
-class Refused(Exception):
+class PictureRefused(Exception):
     """A picture that is not decoded, or not further."""
 
     def __init__(self, rule: str, problem: str) -> None:
@@ -47,7 +47,7 @@ class Refused(Exception):
         super().__init__(problem)
 
 
-class Budget(NamedTuple):
+class PictureBudget(NamedTuple):
     """What one picture may cost."""
 
     max_bytes: int
@@ -94,8 +94,8 @@ class Opened(NamedTuple):
     """Why the later frames of an animation are not shown; ``frames`` is empty then."""
 
 
-def open_whole(data: bytes, budget: Budget) -> Opened:
-    """Decode once; ``Refused`` for what is no picture, damaged, or past the budget."""
+def open_whole(data: bytes, budget: PictureBudget) -> Opened:
+    """Decode once; ``PictureRefused`` for what is no picture, damaged, or past the budget."""
     image, header = _open(data, budget)
     try:
         image.load()
@@ -109,13 +109,13 @@ def open_whole(data: bytes, budget: Budget) -> Opened:
             return Opened(header, digest, grey, colours, texts, whole, 1, (first,), "")
         count, frames, fault = _later_frames(image, header, first, budget)
         return Opened(header, digest, grey, colours, texts, whole, count, frames, fault)
-    except (Refused, MemoryError):
+    except (PictureRefused, MemoryError):
         raise
     except Exception as error:  # decoders raise OSError, SyntaxError, ValueError, EOFError, struct.error ...
         raise _damaged(error) from None
 
 
-def first_frame(data: bytes, budget: Budget) -> Image.Image:
+def first_frame(data: bytes, budget: PictureBudget) -> Image.Image:
     """The first frame in full size, its colours and transparency as stored."""
     image, _ = _open(data, budget)
     try:
@@ -156,19 +156,19 @@ def _strips(image: Image.Image) -> Iterator[tuple[tuple[int, int], Image.Image]]
         yield (0, top), image.crop((0, top, image.width, min(top + _STRIP, image.height)))
 
 
-def _open(data: bytes, budget: Budget) -> tuple[Image.Image, Header]:
+def _open(data: bytes, budget: PictureBudget) -> tuple[Image.Image, Header]:
     if len(data) > budget.max_bytes:
-        raise Refused("too_large", f"{len(data):,} bytes are past the limit of {budget.max_bytes:,}")
+        raise PictureRefused("too_large", f"{len(data):,} bytes are past the limit of {budget.max_bytes:,}")
     try:
         image = Image.open(io.BytesIO(data), formats=FORMATS)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise Refused("bomb", f"the picture declares far more pixels than allowed ({error})") from None
+        raise PictureRefused("bomb", f"the picture declares far more pixels than allowed ({error})") from None
     except UnidentifiedImageError:
-        raise Refused("not_a_picture", "the bytes are not a picture" if data else "the file is empty") from None
+        raise PictureRefused("not_a_picture", "the bytes are not a picture" if data else "the file is empty") from None
     except MemoryError:
         raise
     except Exception as error:  # a hostile header may raise anything
-        raise Refused("damaged", f"the header cannot be read ({type(error).__name__}: {error})") from None
+        raise PictureRefused("damaged", f"the header cannot be read ({type(error).__name__}: {error})") from None
     header = Header(image.format or "", image.width, image.height, _animated(image))
     _check_pixels(header.width * header.height, str(header), budget)
     return image, header
@@ -182,7 +182,7 @@ def _animated(image: Image.Image) -> bool:
 
 
 def _later_frames(
-    image: Image.Image, header: Header, first: Frame, budget: Budget
+    image: Image.Image, header: Header, first: Frame, budget: PictureBudget
 ) -> tuple[int, tuple[Frame, ...], str]:
     """(frames it holds, those shown, why not). Those on the way count too: each is drawn on top of the one before."""
     count = int(getattr(image, "n_frames", 1))
@@ -200,7 +200,7 @@ def _later_frames(
             if index in wanted:
                 image.load()
                 shown.append(_frame(on_white(image)))
-    except Refused as error:
+    except PictureRefused as error:
         return count, (), error.problem
     return count, tuple(shown), ""
 
@@ -279,13 +279,13 @@ def _without_tags(markup: str) -> str:
     return _TAG.sub(" ", markup)
 
 
-def _check_pixels(pixels: int, declared: str, budget: Budget) -> None:
+def _check_pixels(pixels: int, declared: str, budget: PictureBudget) -> None:
     if pixels > budget.max_pixels:
-        raise Refused(
+        raise PictureRefused(
             "bomb",
             f"the picture declares {declared}: {pixels:,} pixels, of which at most {budget.max_pixels:,} are decoded",
         )
 
 
-def _damaged(error: Exception) -> Refused:
-    return Refused("damaged", f"the picture is cut off or damaged ({type(error).__name__}: {error})")
+def _damaged(error: Exception) -> PictureRefused:
+    return PictureRefused("damaged", f"the picture is cut off or damaged ({type(error).__name__}: {error})")

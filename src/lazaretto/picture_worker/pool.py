@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from lazaretto.picture_worker import child
-from lazaretto.picture_worker.opener import FRAMES_SHOWN, SIDE, Budget, Frame, Header, Opened, Refused
+from lazaretto.picture_worker.opener import FRAMES_SHOWN, SIDE, Frame, Header, Opened, PictureBudget, PictureRefused
 
 WORKERS = 2
 CLOCK = 3
@@ -61,7 +61,7 @@ class _Worker:
         """Whether it can be asked."""
         return self._process.poll() is None
 
-    def ask(self, data: bytes, budget: Budget, seconds: float) -> Opened:
+    def ask(self, data: bytes, budget: PictureBudget, seconds: float) -> Opened:
         """What it makes of a picture. When its time is over it is killed."""
         late = threading.Event()
 
@@ -84,10 +84,10 @@ class _Worker:
             watch.cancel()
             watch.join()
         if "rule" in facts:
-            raise Refused(str(facts["rule"]), str(facts["problem"]))
+            raise PictureRefused(str(facts["rule"]), str(facts["problem"]))
         return _opened(facts, pixels)
 
-    def _exchange(self, data: bytes, budget: Budget, seconds: float) -> tuple[dict[str, Any], bytes]:
+    def _exchange(self, data: bytes, budget: PictureBudget, seconds: float) -> tuple[dict[str, Any], bytes]:
         assert self._process.stdin is not None and self._process.stdout is not None
         head = child.REQUEST.pack(len(data), *budget, max(1, round(seconds)))
         for part in (head, memoryview(data)):
@@ -115,9 +115,9 @@ class _Worker:
     def _why(self, timed_out: bool, seconds: float, error: Exception) -> Exception:
         ended = -(self._process.returncode or 0)
         if ended == getattr(signal, "SIGXCPU", None):
-            return Refused("bomb", f"the picture takes more than {seconds:g} s of processor time to be decoded")
+            return PictureRefused("bomb", f"the picture takes more than {seconds:g} s of processor time to be decoded")
         if ended in CRASHES:
-            return Refused("damaged", f"the decoder crashed on the picture ({signal.Signals(ended).name})")
+            return PictureRefused("damaged", f"the decoder crashed on the picture ({signal.Signals(ended).name})")
         if timed_out:
             return WorkerFailed(f"the picture was not decoded within {CLOCK * seconds:g} s; its worker was ended")
         return WorkerFailed(f"the picture worker ended ({type(error).__name__}: {error})", try_again=True)
@@ -139,7 +139,7 @@ class _Worker:
         self._process.returncode = 0  # not ours to wait for
 
 
-class Pool:
+class WorkerPool:
     """At most ``WORKERS`` processes; who comes later waits for one."""
 
     def __init__(self) -> None:
@@ -151,8 +151,8 @@ class Pool:
         self._users = 0
         self._closings = 0
 
-    def ask(self, data: bytes, budget: Budget, seconds: float) -> Opened:
-        """What a picture holds; ``Refused`` or ``WorkerFailed``. A worker that was ended for no fault is tried anew."""
+    def ask(self, data: bytes, budget: PictureBudget, seconds: float) -> Opened:
+        """What a picture holds; ``PictureRefused`` or ``WorkerFailed``. A worker ended for no fault is tried anew."""
         try:
             worker = self._free.get(timeout=2 * CLOCK * seconds)
         except queue.Empty:
@@ -250,10 +250,10 @@ def _opened(facts: dict[str, Any], pixels: bytes) -> Opened:
         raise WorkerFailed(f"the picture worker's reply makes no sense ({error})") from None
 
 
-_pool = Pool()
+_pool = WorkerPool()
 
 
-def shared_pool() -> Pool:
+def shared_pool() -> WorkerPool:
     """The one pool of this process."""
     return _pool
 
@@ -261,7 +261,7 @@ def shared_pool() -> Pool:
 def _after_fork() -> None:
     global _pool
     _pool.forget()
-    _pool = Pool()
+    _pool = WorkerPool()
 
 
 if hasattr(os, "register_at_fork"):

@@ -16,7 +16,7 @@ from lazaretto.types import Channel, Ruling, SourceClass, plain
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SettingRow:
     """One line of a settings table."""
 
     key: str
@@ -25,7 +25,7 @@ class Row:
     meaning: str
 
 
-def rows(model: type, prefix: str = "", settings: Any = None) -> list[Row]:
+def rows(model: type, prefix: str = "", settings: Any = None) -> list[SettingRow]:
     """Every setting of a settings dataclass, for documentation and for a commented file.
 
     ``settings``: an instance whose values stand in for the defaults.
@@ -41,7 +41,7 @@ def rows(model: type, prefix: str = "", settings: Any = None) -> list[Row]:
             default = getattr(settings, item.name)
         elif item.default_factory is not dataclasses.MISSING:
             default = item.default_factory()
-        found.append(Row(name, toml_value(default), _allowed(kind), _described(kind)))
+        found.append(SettingRow(name, toml_value(default), _allowed(kind), _described(kind)))
     return found
 
 

@@ -23,12 +23,21 @@ from lazaretto.policy import DEFAULT_TRUST
 from lazaretto.provenance import grounds
 from lazaretto.provenance.adjacency import Floats, Ints
 from lazaretto.provenance.drawing.subgraph import Subgraph, subgraph_around
-from lazaretto.provenance.index import DERIVED_TAG, GraphIndex, LedgerReader
+from lazaretto.provenance.index import DERIVED_TAG, GraphIndex, GraphLedger
 from lazaretto.provenance.lazy_rows import LazyRows
 from lazaretto.provenance.origin import covering_origin
 from lazaretto.provenance.outbreak import reproduction_windows
 from lazaretto.provenance.overview import Overview, overview
-from lazaretto.provenance.traces import BlastRadius, Contact, Ground, Lineage, PatientZero, TraceStep, Trust, Window
+from lazaretto.provenance.traces import (
+    BlastRadius,
+    Contact,
+    Ground,
+    Lineage,
+    OutbreakWindow,
+    PatientZero,
+    TraceStep,
+    Trust,
+)
 from lazaretto.types import SourceClass
 
 _FAR = np.iinfo(np.int64).max
@@ -40,7 +49,7 @@ _CONTACT: Callable[[Iterable[Any]], Contact] = partial(tuple.__new__, Contact)
 class ProvenanceGraph:
     """Items, agents and decisions of one namespace and the typed edges between them. Safe to share between threads."""
 
-    def __init__(self, ledger: LedgerReader, source_trust: Mapping[SourceClass, float] | None = None) -> None:
+    def __init__(self, ledger: GraphLedger, source_trust: Mapping[SourceClass, float] | None = None) -> None:
         """``source_trust`` tells possible origins apart (default: the default policy's)."""
         self._ledger = ledger
         self._index = GraphIndex(ledger, DEFAULT_TRUST.table() if source_trust is None else source_trust)
@@ -305,7 +314,7 @@ class ProvenanceGraph:
         with self._fresh(whole=True) as index:
             return _contacts(index, index.agent_number(agent), first, last)
 
-    def reproduction_number(self, infected: Mapping[str, float], window: float) -> tuple[Window, ...]:
+    def reproduction_number(self, infected: Mapping[str, float], window: float) -> tuple[OutbreakWindow, ...]:
         """How many agents each infected agent went on to infect, per window of the time they were infected in.
 
         ``infected`` maps agents to the time of infection. A case is shared equally among the infected agents it had

@@ -37,7 +37,7 @@ WIDE = 512
 """Frontiers from this size on are followed in whole arrays; thinner ones node by node."""
 
 
-class LedgerReader(EdgeReader, Protocol):
+class GraphLedger(EdgeReader, Protocol):
     """What the graph needs of a ledger: to be read from where one left off."""
 
     @property
@@ -103,7 +103,7 @@ class Numbering:
 class GraphIndex:
     """Numbered items (with decisions) and agents of one namespace, and their edges in every direction asked for."""
 
-    def __init__(self, ledger: LedgerReader, source_trust: Mapping[SourceClass, float]) -> None:
+    def __init__(self, ledger: GraphLedger, source_trust: Mapping[SourceClass, float]) -> None:
         self._ledger = ledger
         self.source_trust = source_trust
         self.seq = 0

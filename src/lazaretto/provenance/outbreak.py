@@ -9,12 +9,12 @@ import numpy as np
 
 from lazaretto.errors import InputError
 from lazaretto.provenance.index import GraphIndex
-from lazaretto.provenance.traces import Window
+from lazaretto.provenance.traces import OutbreakWindow
 
 MOST_WINDOWS = 100_000
 
 
-def reproduction_windows(index: GraphIndex, infected: Mapping[int, float], window: float) -> tuple[Window, ...]:
+def reproduction_windows(index: GraphIndex, infected: Mapping[int, float], window: float) -> tuple[OutbreakWindow, ...]:
     """Cases and mean offspring per window, counted from the first infection on."""
     if not infected:
         return ()
@@ -30,7 +30,7 @@ def reproduction_windows(index: GraphIndex, infected: Mapping[int, float], windo
     for agent, time in infected.items():
         windows.setdefault(math.floor((time - begin) / window), []).append(offspring[agent])
     return tuple(
-        Window(
+        OutbreakWindow(
             start=begin + place * window,
             end=begin + (place + 1) * window,
             cases=len(windows.get(place, ())),

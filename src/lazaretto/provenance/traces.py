@@ -79,7 +79,7 @@ class Contact(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class OutbreakWindow:
     """One stretch of an outbreak."""
 
     start: float

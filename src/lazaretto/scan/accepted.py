@@ -17,7 +17,7 @@ import orjson
 from lazaretto.errors import InputError
 from lazaretto.files import write_file
 from lazaretto.scan.files import NOTES
-from lazaretto.scan.records import NOT_JUDGED, Accepted, Finding
+from lazaretto.scan.records import NOT_JUDGED, Accepted, ScanFinding
 from lazaretto.scan.run import ScanReport
 
 BASELINE, INLINE = "baseline", "inline"
@@ -26,7 +26,7 @@ MARK = re.compile(r"lazaretto:\s*ignore\s+([a-z_]+(?:\s*,\s*[a-z_]+)*)")
 """On the line of the finding or the one before it: names rules, never all of them."""
 
 
-def fingerprint(one: Finding) -> str:
+def fingerprint(one: ScanFinding) -> str:
     """The same for a finding that merely moved within its file."""
     parts = (one.rule, one.place, _unnumbered(one.message), one.other_place or "")
     return hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:32]
@@ -40,7 +40,7 @@ def _unnumbered(message: str) -> str:
 def accept(report: ScanReport, root: Path, *, baseline: Path | None = None, inline: bool = False) -> None:
     """Move what was accepted out of the report's findings. What could not be judged cannot be accepted."""
     known = Counter(read_baseline(baseline)) if baseline is not None else Counter[str]()
-    left: list[Finding] = []
+    left: list[ScanFinding] = []
     for one in report.findings:
         name = fingerprint(one)
         if one.kind != NOT_JUDGED and known[name] > 0:
@@ -79,7 +79,7 @@ def write_baseline(report: ScanReport, path: Path) -> int:
     return len(found)
 
 
-def _marked(one: Finding, root: Path) -> bool:
+def _marked(one: ScanFinding, root: Path) -> bool:
     path = root / one.place
     if one.line is None or path.suffix.lower() not in NOTES:
         return False

@@ -58,7 +58,7 @@ class Contradiction:
     differs_in: str
 
 
-class KeptClaims:
+class StoreClaims:
     """The claims of a store, in a temporary database that ends with the process; each text counts once."""
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ def _read(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogatepass")
 
 
-def contradictions(kept: KeptClaims, step: Callable[[int], None] = lambda _: None) -> list[Contradiction]:
+def contradictions(kept: StoreClaims, step: Callable[[int], None] = lambda _: None) -> list[Contradiction]:
     """The pairs of a store that contradict each other, strongest first."""
     pairs = [pair for group in kept.groups() for pair in _candidates(kept, group)]
     pairs.sort(key=lambda pair: (pair[1], -pair[0]))
@@ -135,7 +135,7 @@ def _claim(kept: KeptClaim) -> Claim:
     return read_claim(kept.said.strip()[:600])
 
 
-def _candidates(kept: KeptClaims, group: list[tuple[int, int, tuple[str, ...]]]) -> Iterator[tuple[int, int]]:
+def _candidates(kept: StoreClaims, group: list[tuple[int, int, tuple[str, ...]]]) -> Iterator[tuple[int, int]]:
     """Pairs (older, newer) of a group that share enough words and oppose each other in form.
 
     Sets that share a part ``ALIKE`` of their words share one of their rarest (prefix filtering), so only those are

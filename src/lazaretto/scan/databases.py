@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from lazaretto.errors import InputError
-from lazaretto.scan.records import Record, Tally
+from lazaretto.scan.records import ScanRecord, SourceTally
 from lazaretto.scan.texts import MOST_CHARACTERS, parts_of, words_of
 
 _MAGIC = b"SQLite format 3\x00"
@@ -52,7 +52,7 @@ def open_read_only(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def sqlite_records(path: Path, place: str, tally: Tally) -> Iterator[Record]:
+def sqlite_records(path: Path, place: str, tally: SourceTally) -> Iterator[ScanRecord]:
     """The memories in a database file of a kind that is known; ``InputError`` for another."""
     try:
         with closing(open_read_only(path)) as database:
@@ -95,10 +95,10 @@ def sqlite_count(path: Path) -> int | None:
         return None
 
 
-def split(name: str, value: Any, place: str) -> Iterator[Record]:
+def split(name: str, value: Any, place: str) -> Iterator[ScanRecord]:
     """One stored value as records; a long one in parts."""
     for number, (_, part) in enumerate(parts_of(words_of(value)[:MOST_CHARACTERS])):
-        yield Record(name + (f"#{number}" if number else ""), part, place)
+        yield ScanRecord(name + (f"#{number}" if number else ""), part, place)
 
 
 def parsed(value: Any) -> Any:
@@ -120,12 +120,12 @@ def _rows(database: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...]]
         yield from rows
 
 
-def _langgraph(database: sqlite3.Connection, tally: Tally, place: str) -> _Named:
+def _langgraph(database: sqlite3.Connection, tally: SourceTally, place: str) -> _Named:
     for prefix, key, value in _rows(database, "SELECT prefix, key, value FROM store ORDER BY prefix, key"):
         yield f"{prefix}/{key}", parsed(value)
 
 
-def _chroma(database: sqlite3.Connection, tally: Tally, place: str) -> _Named:
+def _chroma(database: sqlite3.Connection, tally: SourceTally, place: str) -> _Named:
     query = (
         "SELECT c.name, e.embedding_id, e.id, m.key, m.string_value FROM embeddings e "
         "JOIN segments s ON s.id = e.segment_id JOIN collections c ON c.id = s.collection "
@@ -148,13 +148,13 @@ def _chroma_value(held: dict[str, Any]) -> dict[str, Any]:
     return {"text": text, **held}
 
 
-def _mem0_history(database: sqlite3.Connection, tally: Tally, place: str) -> _Named:
+def _mem0_history(database: sqlite3.Connection, tally: SourceTally, place: str) -> _Named:
     query = "SELECT id, memory_id, old_memory, new_memory FROM history ORDER BY rowid"
     for row, memory, old, new in _rows(database, query):
         yield f"history/{memory or row}", [new or "", old or ""]
 
 
-def _qdrant(database: sqlite3.Connection, tally: Tally, place: str) -> _Named:
+def _qdrant(database: sqlite3.Connection, tally: SourceTally, place: str) -> _Named:
     collection = place.split("/")[-2] if "/" in place else "points"
     for name, point in _rows(database, "SELECT id, point FROM points ORDER BY rowid"):
         try:
@@ -202,7 +202,7 @@ def shell_of(data: bytes) -> Any:
     return found
 
 
-_KINDS: tuple[tuple[set[str], Callable[[sqlite3.Connection, Tally, str], _Named]], ...] = (
+_KINDS: tuple[tuple[set[str], Callable[[sqlite3.Connection, SourceTally, str], _Named]], ...] = (
     ({"store", "store_migrations"}, _langgraph),
     ({"embedding_metadata", "segments", "collections"}, _chroma),
     ({"points"}, _qdrant),

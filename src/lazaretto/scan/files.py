@@ -12,7 +12,7 @@ import orjson
 
 from lazaretto.errors import InputError
 from lazaretto.scan.databases import is_sqlite, sqlite_count, sqlite_records
-from lazaretto.scan.records import Record, Tally
+from lazaretto.scan.records import ScanRecord, SourceTally
 from lazaretto.scan.texts import MOST_CHARACTERS, parts_of, words_of
 
 NOTES = frozenset({".md", ".mdc", ".markdown", ".txt"})
@@ -36,7 +36,7 @@ class Files:
     def __init__(self, path: Path, only: tuple[Path, ...] = ()) -> None:
         """``only``: some files of the folder, as a commit hook names them."""
         self.name = _shown(path)
-        self.tally = Tally()
+        self.tally = SourceTally()
         self._root = path if path.is_dir() else path.parent
         self.base = _repository(self._root) or self._root.absolute()
         """What places are relative to."""
@@ -47,9 +47,9 @@ class Files:
         """The rows of a single database file; files of text are counted by reading."""
         return sqlite_count(self._one) if self._one is not None and is_sqlite(self._one) else None
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[ScanRecord]:
         """Every record of every file."""
-        self.tally = Tally()
+        self.tally = SourceTally()
         for path in [self._one] if self._one is not None else self._walk():
             place = self._place(path)
             try:
@@ -80,7 +80,7 @@ class Files:
     def _missed(self, error: OSError) -> None:
         self.tally.unreadable.append(f"{_shown(Path(error.filename))}: {error.strerror}")
 
-    def _of(self, path: Path, place: str) -> Iterator[Record]:
+    def _of(self, path: Path, place: str) -> Iterator[ScanRecord]:
         if is_sqlite(path):
             return sqlite_records(path, place, self.tally)
         if path.suffix.lower() in LINES:
@@ -89,7 +89,7 @@ class Files:
             return _document(path, place)
         return _note(path, place)
 
-    def _lines(self, path: Path, place: str) -> Iterator[Record]:
+    def _lines(self, path: Path, place: str) -> Iterator[ScanRecord]:
         with path.open("rb") as file:
             for number, raw in _numbered(file):
                 if len(raw) > MOST_LINE:
@@ -128,15 +128,15 @@ def is_memory(path: Path) -> bool:
     return suffix in NOTES | LINES or name in INSTRUCTIONS or (suffix == ".json" and "memor" in name)
 
 
-def _valued(value: Any, place: str, fallback: str, line: int | None) -> Iterator[Record]:
+def _valued(value: Any, place: str, fallback: str, line: int | None) -> Iterator[ScanRecord]:
     """A value as records: an id of its own where it has one, and parts where it is long."""
     named = value.get("id") or value.get("key") or value.get("name") if isinstance(value, dict) else None
     name = str(named)[:200] if isinstance(named, (str, int)) and not isinstance(named, bool) else fallback
     for number, (_, part) in enumerate(parts_of(words_of(value)[:MOST_CHARACTERS])):
-        yield Record(f"{place}:{name}" + (f"#{number}" if number else ""), part, place, line)
+        yield ScanRecord(f"{place}:{name}" + (f"#{number}" if number else ""), part, place, line)
 
 
-def _document(path: Path, place: str) -> Iterator[Record]:
+def _document(path: Path, place: str) -> Iterator[ScanRecord]:
     try:
         value = orjson.loads(_read(path))
     except orjson.JSONDecodeError as error:
@@ -149,13 +149,13 @@ def _document(path: Path, place: str) -> Iterator[Record]:
         yield from _valued(one, place, str(number), None)
 
 
-def _note(path: Path, place: str) -> Iterator[Record]:
+def _note(path: Path, place: str) -> Iterator[ScanRecord]:
     raw = _read(path)
     wide = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     text = raw.decode("utf-16" if wide else "utf-8-sig", errors="replace")
     rules = path.name.lower() in INSTRUCTIONS or path.suffix.lower() == ".mdc"
     for line, part in parts_of(text):
-        yield Record(f"{place}:{line + 1}", part, place, line + 1, verbatim=True, instructions=rules)
+        yield ScanRecord(f"{place}:{line + 1}", part, place, line + 1, verbatim=True, instructions=rules)
 
 
 def _read(path: Path) -> bytes:

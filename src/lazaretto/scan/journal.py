@@ -18,7 +18,7 @@ import platformdirs
 
 from lazaretto.errors import InputError
 from lazaretto.scan.claims import ClaimMark
-from lazaretto.scan.judge import Judged, ScanSettings
+from lazaretto.scan.judge import JudgedText, ScanSettings
 from lazaretto.scan.records import Hit, Level
 
 _FORMAT = 3
@@ -54,13 +54,13 @@ class Journal:
         except (OSError, sqlite3.Error) as error:
             raise InputError("journal", f"{path} cannot be used ({error})", "Name another with --journal") from None
 
-    def known(self, digests: Sequence[bytes]) -> dict[bytes, Judged]:
+    def known(self, digests: Sequence[bytes]) -> dict[bytes, JudgedText]:
         """Those of some texts that were judged before."""
         marks = ",".join("?" * len(digests))
         rows = self._database.execute(f"SELECT digest, found FROM judged WHERE digest IN ({marks})", list(digests))
         return {bytes(digest): _read(found) for digest, found in rows}
 
-    def keep(self, judged: Mapping[bytes, Judged] | Iterable[tuple[bytes, Judged]]) -> None:
+    def keep(self, judged: Mapping[bytes, JudgedText] | Iterable[tuple[bytes, JudgedText]]) -> None:
         """Add judgements, all or none of them."""
         pairs = judged.items() if isinstance(judged, Mapping) else judged
         with self._database:
@@ -76,14 +76,14 @@ class Journal:
                 self.path.with_name(self.path.name + end).unlink(missing_ok=True)
 
 
-def _written(judged: Judged) -> bytes:
+def _written(judged: JudgedText) -> bytes:
     hits = [[h.kind, h.rule, h.level, h.message, h.start, h.end, h.risk] for h in judged.hits]
     return orjson.dumps([hits, [[c.start, c.end, c.words, c.about] for c in judged.claims]])
 
 
-def _read(found: bytes) -> Judged:
+def _read(found: bytes) -> JudgedText:
     hits, claims = orjson.loads(found)
-    return Judged(
+    return JudgedText(
         tuple(Hit(kind, rule, Level(level), *more) for kind, rule, level, *more in hits),
         tuple(ClaimMark(start, end, tuple(words), about) for start, end, words, about in claims),
     )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lazaretto.gates.instructions import instruction_faults
-from lazaretto.gates.memory.text_screener import Screening, Unread, shared_screener
+from lazaretto.gates.memory.text_screener import Screening, UnreadLanguage, shared_screener
 from lazaretto.gates.secrets import find_secrets, shown
 from lazaretto.gates.structure import StructureSettings, text_findings
 from lazaretto.scan.claims import ClaimMark, marks_of
@@ -33,18 +33,18 @@ class ScanSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedText:
     """What one text came to."""
 
     hits: tuple[Hit, ...]
     claims: tuple[ClaimMark, ...]
 
 
-def judge_texts(texts: Sequence[tuple[str, bool]], settings: ScanSettings) -> list[Judged]:
+def judge_texts(texts: Sequence[tuple[str, bool]], settings: ScanSettings) -> list[JudgedText]:
     """Each text, with whether it is meant to instruct agents, judged by itself; in order."""
     screened = shared_screener().screen([text for text, _ in texts], most_seconds=math.inf)
     return [
-        Judged(
+        JudgedText(
             (*_form(text), *_secrets(text), *_orders(text, one, rules, settings)),
             marks_of(text) if settings.contradictions else (),
         )
@@ -93,7 +93,7 @@ def _orders(text: str, one: Screening, rules: bool, settings: ScanSettings) -> l
     return [Hit(POISONED, rule, level, words, start, end, round(one.risk, 4)), *found]
 
 
-def _unread(parts: Sequence[Unread]) -> Hit:
+def _unread(parts: Sequence[UnreadLanguage]) -> Hit:
     languages = ", ".join(repr(one) for one in dict.fromkeys(part.language for part in parts))
     words = f"A part is in {languages}, which the screener was not made for: it was not judged for orders."
     return Hit(NOT_JUDGED, "unknown_language", Level.NOTE, words, parts[0].start, parts[0].end, 0.5)

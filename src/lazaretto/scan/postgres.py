@@ -7,7 +7,7 @@ from typing import Any
 
 from lazaretto.errors import InputError, MissingExtra
 from lazaretto.scan.databases import split
-from lazaretto.scan.records import Record, Tally
+from lazaretto.scan.records import ScanRecord, SourceTally
 
 _FIND = """
 SELECT c.table_schema, c.table_name,
@@ -40,7 +40,7 @@ class Postgres:
         except (sqlalchemy.exc.ArgumentError, ValueError):
             raise InputError("path", "is not a database URL", "For example postgresql://host/name") from None
         self.name = address.render_as_string(hide_password=True)
-        self.tally = Tally()
+        self.tally = SourceTally()
         self._tables = self._ask(self._find)
         if not self._tables:
             raise InputError(
@@ -79,9 +79,9 @@ class Postgres:
         quote = self._engine.dialect.identifier_preparer.quote
         return ".".join(quote(part) for part in table.split(".", 1))
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[ScanRecord]:
         """Every row, table by table, in the order of its key."""
-        self.tally = Tally()
+        self.tally = SourceTally()
         try:
             with self._engine.connect() as connection:
                 connection.execute(self._sa.text("SET TRANSACTION READ ONLY"))
@@ -91,7 +91,7 @@ class Postgres:
             told = str(getattr(error, "orig", error)).strip().splitlines()
             raise InputError("path", f"{self.name} cannot be read ({told[0] if told else error})", "Check it") from None
 
-    def _rows(self, connection: Any, table: str, keys: list[str], values: list[str]) -> Iterator[Record]:
+    def _rows(self, connection: Any, table: str, keys: list[str], values: list[str]) -> Iterator[ScanRecord]:
         quote = self._engine.dialect.identifier_preparer.quote
         columns = ", ".join(quote(name) for name in (*keys, *values))
         order = ", ".join(quote(name) for name in keys) or "ctid"

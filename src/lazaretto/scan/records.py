@@ -21,7 +21,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ScanRecord:
     """One memory of a store, or a part of a file."""
 
     id: str
@@ -53,7 +53,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ScanFinding:
     """A hit, and the record it stands in."""
 
     record: str
@@ -74,13 +74,13 @@ class Finding:
 class Accepted:
     """A finding that was accepted earlier."""
 
-    finding: Finding
+    finding: ScanFinding
     by: str
     """``baseline`` or ``inline``."""
 
 
 @dataclass
-class Tally:
+class SourceTally:
     """What a source met on the way."""
 
     skipped_files: int = 0
@@ -95,10 +95,10 @@ class Source(Protocol):
     """A store that can be read from beginning to end, in an order that does not change."""
 
     name: str
-    tally: Tally
+    tally: SourceTally
 
     def count(self) -> int | None:
         """About how many records there are; None where only reading tells."""
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[ScanRecord]:
         """Every record, in order."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from lazaretto.reports import html, sarif
 from lazaretto.scan.accepted import INLINE, fingerprint
-from lazaretto.scan.records import CONTRADICTING, NOT_JUDGED, POISONED, SECRET, Finding, Level
+from lazaretto.scan.records import CONTRADICTING, NOT_JUDGED, POISONED, SECRET, Level, ScanFinding
 from lazaretto.scan.run import ScanReport
 from lazaretto.types import plain
 
@@ -132,7 +132,7 @@ def as_sarif(report: ScanReport) -> dict[str, Any]:
     return sarif.log(rules, [_result(one, used, by) for one, by in listed], report.unreadable)
 
 
-def _result(one: Finding, used: list[str], accepted: str) -> dict[str, Any]:
+def _result(one: ScanFinding, used: list[str], accepted: str) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": f"lazaretto/{one.rule}",
         "ruleIndex": used.index(one.rule),
@@ -190,6 +190,6 @@ def as_html(report: ScanReport, most: int = 5_000) -> str:
     return html.page(f"Scan of {report.target}", parts)
 
 
-def _row(one: Finding) -> tuple[str, str, str, str, str]:
+def _row(one: ScanFinding) -> tuple[str, str, str, str, str]:
     where = one.record if one.line is None or one.record.endswith(f":{one.line}") else f"{one.record} (line {one.line})"
     return one.level.value, where, one.rule, one.message, RULES[one.rule][2]

@@ -14,10 +14,10 @@ from multiprocessing import get_context
 from typing import Any, Protocol
 
 from lazaretto.errors import MissingExtra, ModelUnavailable
-from lazaretto.scan.contradictions import Contradiction, KeptClaims, contradictions
+from lazaretto.scan.contradictions import Contradiction, StoreClaims, contradictions
 from lazaretto.scan.journal import Journal, digest_of
-from lazaretto.scan.judge import Judged, ScanSettings, judge_texts
-from lazaretto.scan.records import CONTRADICTING, NOT_JUDGED, Accepted, Finding, Hit, Level, Record, Source
+from lazaretto.scan.judge import JudgedText, ScanSettings, judge_texts
+from lazaretto.scan.records import CONTRADICTING, NOT_JUDGED, Accepted, Hit, Level, ScanFinding, ScanRecord, Source
 
 _FEW, _MOST_WORKERS = 2_000, 8
 """Texts that are not worth more than one process, and the most processes that are started unasked."""
@@ -33,7 +33,7 @@ class ScanReport:
 
     target: str
     records: int = 0
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[ScanFinding] = field(default_factory=list)
     """In the order of the store; contradictions last."""
     skipped_files: int = 0
     unreadable: list[str] = field(default_factory=list)
@@ -44,7 +44,7 @@ class ScanReport:
     accepted: list[Accepted] = field(default_factory=list)
     """What was found and accepted earlier; it counts for nothing else."""
 
-    def of(self, *levels: Level) -> list[Finding]:
+    def of(self, *levels: Level) -> list[ScanFinding]:
         """Findings of some levels."""
         return [one for one in self.findings if one.level in levels]
 
@@ -54,7 +54,7 @@ class ScanReport:
         return bool(self.records) and not self.unreadable
 
     @property
-    def unjudged(self) -> list[Finding]:
+    def unjudged(self) -> list[ScanFinding]:
         """What was read and could not be judged."""
         return [one for one in self.findings if one.kind == NOT_JUDGED]
 
@@ -73,7 +73,7 @@ class Judges(Protocol):
     ahead: int
     """Chunks to hand out before the first answer is waited for."""
 
-    def submit(self, chunk: Chunk) -> Callable[[], list[Judged]]:
+    def submit(self, chunk: Chunk) -> Callable[[], list[JudgedText]]:
         """Begin a chunk; the answer comes when it is called for."""
 
 
@@ -85,7 +85,7 @@ class Here:
     def __init__(self, settings: ScanSettings) -> None:
         self._settings = settings
 
-    def submit(self, chunk: Chunk) -> Callable[[], list[Judged]]:
+    def submit(self, chunk: Chunk) -> Callable[[], list[JudgedText]]:
         """Judged when the answer is asked for."""
         return lambda: judge_texts(chunk, self._settings)
 
@@ -98,9 +98,9 @@ class Pool:
         # spawned, not forked: a child that inherits a loaded runtime hangs
         self._pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_one_thread)
 
-    def submit(self, chunk: Chunk) -> Callable[[], list[Judged]]:
+    def submit(self, chunk: Chunk) -> Callable[[], list[JudgedText]]:
         """Begin a chunk in a worker."""
-        future: Future[list[Judged]] = self._pool.submit(judge_texts, chunk, self._settings)
+        future: Future[list[JudgedText]] = self._pool.submit(judge_texts, chunk, self._settings)
         return future.result
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ class Growing:
         self._pool: Pool | None = None
         self.ahead = self._here.ahead
 
-    def submit(self, chunk: Chunk) -> Callable[[], list[Judged]]:
+    def submit(self, chunk: Chunk) -> Callable[[], list[JudgedText]]:
         """Begin a chunk, here or in a worker."""
         self._texts += len(chunk)
         cores = min(_MOST_WORKERS, os.cpu_count() or 1)
@@ -152,14 +152,14 @@ class Ray:
         self._judge = ray.remote(num_cpus=1)(judge_texts)
         self._settings = ray.put(settings)
 
-    def submit(self, chunk: Chunk) -> Callable[[], list[Judged]]:
+    def submit(self, chunk: Chunk) -> Callable[[], list[JudgedText]]:
         """Begin a chunk somewhere."""
         reference = self._judge.remote(chunk, self._settings)
         return lambda: self._got(reference)
 
-    def _got(self, reference: Any) -> list[Judged]:
+    def _got(self, reference: Any) -> list[JudgedText]:
         try:
-            judged: list[Judged] = self._ray.get(reference)
+            judged: list[JudgedText] = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
             last = str(error).strip().splitlines()[-1]
             raise ModelUnavailable(f"a judge on the Ray cluster failed: {last}") from None
@@ -189,7 +189,7 @@ def scan(
 ) -> ScanReport:  # fmt: skip
     """Judge every record of a source."""
     report = ScanReport(source.name)
-    total, kept = source.count(), KeptClaims()
+    total, kept = source.count(), StoreClaims()
     with closing(kept):
         for part, judged, before in _judged(source, jury, journal):
             report.judged_before += before
@@ -205,29 +205,33 @@ def scan(
     return report
 
 
-def _keep(kept: KeptClaims, record: Record, digest: bytes, judged: Judged) -> None:
+def _keep(kept: StoreClaims, record: ScanRecord, digest: bytes, judged: JudgedText) -> None:
     """Have the claims of a text compared at the end; what is poisoned is reported as such."""
     if judged.claims and not any(hit.level is Level.ERROR for hit in judged.hits):
         where = partial(_line, record, record.text)
         kept.add(digest, record.text, judged.claims, record.id, record.place, where)
 
 
-def _contradicting(one: Contradiction) -> Finding:
+def _contradicting(one: Contradiction) -> ScanFinding:
     new, old = one.new, one.old
     said, known = (" ".join(claim.said.split())[:120] for claim in (new, old))
     words = f"Contradicts {old.record} in {one.differs_in}: “{said}” against “{known}”"
-    return Finding(new.record, new.place, new.line, CONTRADICTING, "contradicts", Level.WARNING, words, one.strength,
-                   old.record, old.place, old.line)  # fmt: skip
+    return ScanFinding(
+        new.record, new.place, new.line, CONTRADICTING, "contradicts", Level.WARNING, words, one.strength,
+        old.record, old.place, old.line,
+    )  # fmt: skip
 
 
-_Part = list[tuple[Record, bytes]]
+_Part = list[tuple[ScanRecord, bytes]]
 
 
-def _judged(source: Source, jury: Judges, journal: Journal | None) -> Iterator[tuple[_Part, dict[bytes, Judged], int]]:
+def _judged(
+    source: Source, jury: Judges, journal: Journal | None
+) -> Iterator[tuple[_Part, dict[bytes, JudgedText], int]]:
     """Parts of the source in order, with what each text came to and how many were judged by an earlier run."""
-    waiting: deque[tuple[_Part, dict[bytes, Judged], list[bytes], Callable[[], list[Judged]] | None]] = deque()
+    waiting: deque[tuple[_Part, dict[bytes, JudgedText], list[bytes], Callable[[], list[JudgedText]] | None]] = deque()
 
-    def finish() -> tuple[_Part, dict[bytes, Judged], int]:
+    def finish() -> tuple[_Part, dict[bytes, JudgedText], int]:
         part, known, fresh, answer = waiting.popleft()
         before = sum(digest in known for _, digest in part) if journal is not None and journal.resumed else 0
         if answer is not None:
@@ -248,7 +252,7 @@ def _judged(source: Source, jury: Judges, journal: Journal | None) -> Iterator[t
         yield finish()
 
 
-def _parts(records: Iterator[Record]) -> Iterator[_Part]:
+def _parts(records: Iterator[ScanRecord]) -> Iterator[_Part]:
     part: _Part = []
     for record in records:
         part.append((record, digest_of(record.text, record.instructions)))
@@ -259,10 +263,10 @@ def _parts(records: Iterator[Record]) -> Iterator[_Part]:
         yield part
 
 
-def _finding(record: Record, hit: Hit) -> Finding:
+def _finding(record: ScanRecord, hit: Hit) -> ScanFinding:
     line = _line(record, record.text, hit.start)
-    return Finding(record.id, record.place, line, hit.kind, hit.rule, hit.level, hit.message, hit.risk)
+    return ScanFinding(record.id, record.place, line, hit.kind, hit.rule, hit.level, hit.message, hit.risk)
 
 
-def _line(record: Record, text: str, start: int) -> int | None:
+def _line(record: ScanRecord, text: str, start: int) -> int | None:
     return record.line + text.count("\n", 0, start) if record.line is not None and record.verbatim else record.line

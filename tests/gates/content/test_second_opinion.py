@@ -23,7 +23,7 @@ from lazaretto.gates.content.jury.second_opinion import Heard, SecondOpinion, jo
 from lazaretto.gates.content.records import Content, Outcome, PreparedContent
 from lazaretto.gates.content.settings import ContentSettings
 from lazaretto.gates.second_reader import SecondReader, SecondReaderSettings
-from lazaretto.models.deep import DeepReader, Reading
+from lazaretto.models.deep import DeepReader, SecondReading
 from lazaretto.policy import DEFAULT_TRUST
 from lazaretto.types import Channel, Decision, Evidence, Observation, Ruling, Verdict
 
@@ -43,10 +43,10 @@ class Told:
     def has_time(self, text: str, seconds: float) -> bool:
         return seconds > 0
 
-    def read(self, text: str, most_seconds: float = 10.0) -> Reading:
+    def read(self, text: str, most_seconds: float = 10.0) -> SecondReading:
         self.read_texts.append(text)
         found = [score for word, score in self.by_word.items() if word in text]
-        return Reading(-5.0, max(found, default=self.score), self.name, "", self.whole, 7)
+        return SecondReading(-5.0, max(found, default=self.score), self.name, "", self.whole, 7)
 
 
 def hear(reader: Told, jury: float, text: str = "The ferry is late.", head: str = "text", **facts: str) -> Heard | None:
@@ -136,7 +136,7 @@ def test_a_reader_that_breaks_leaves_the_jury_its_word(
     second_opinion._say_silent.cache_clear()
 
     class Broken(Told):
-        def read(self, text: str, most_seconds: float = 10.0) -> Reading:
+        def read(self, text: str, most_seconds: float = 10.0) -> SecondReading:
             raise ModelUnavailable("the file is cut off")
 
     alone, broken = ruled(DOUBTFUL, Told(0.0, whole=False)).finding, ruled(DOUBTFUL, Broken(0.0)).finding
@@ -150,7 +150,7 @@ def test_a_reader_that_breaks_leaves_the_jury_its_word(
 
 def test_a_ruling_is_complete_only_where_the_reader_read_all_that_it_can_read() -> None:
     class Broken(Told):
-        def read(self, text: str, most_seconds: float = 10.0) -> Reading:
+        def read(self, text: str, most_seconds: float = 10.0) -> SecondReading:
             raise ModelUnavailable("the file is cut off")
 
     class Slow(Told):
@@ -207,8 +207,8 @@ def test_what_is_doubtful_in_a_part_is_held_by_the_gate_after_it_or_left_open() 
         def bar(self, task: str, rate: float) -> float:
             return {0.01: 4.0, 0.05: 1.0}[rate]
 
-        def read(self, text: str, most_seconds: float = 10.0) -> Reading:
-            return Reading(-5.0, self.harm, self.name, "", True, 1)
+        def read(self, text: str, most_seconds: float = 10.0) -> SecondReading:
+            return SecondReading(-5.0, self.harm, self.name, "", True, 1)
 
     item = Observation("ada", Channel.MESSAGE, DOUBTFUL)
 

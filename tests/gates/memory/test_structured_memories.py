@@ -7,7 +7,7 @@ import pytest
 
 from lazaretto import Guard
 from lazaretto.errors import InputError, ModelUnavailable
-from lazaretto.gates.memory.evidence import NEIGHBOURS, OWN, Window, Writers, window_rows
+from lazaretto.gates.memory.evidence import NEIGHBOURS, OWN, MemoryWindow, Writers, window_rows
 from lazaretto.gates.memory.record_model import WEIGHTS, Fusion, RecordModel, load_model
 from lazaretto.gates.memory.record_screener import RecordScreener, embed_fields
 from lazaretto.models.record_embedding import embed, tags_block
@@ -55,7 +55,7 @@ def test_a_field_moves_the_cosine_by_its_share_at_most() -> None:
 def test_one_writer_is_one_voice_and_never_its_own_witness() -> None:
     base = record(spread=0.0)
     lie = MemoryFields(base.state, base.context, tuple(-a for a in base.action), base.tags)
-    window = Window(100)
+    window = MemoryWindow(100)
 
     def add(fields: MemoryFields, writer: str, number: int) -> None:
         window.add(window_rows(embed_fields([fields])), [writer], [number], np.ones(1, np.float32))
@@ -82,7 +82,7 @@ def test_one_source_cited_by_many_is_one_voice() -> None:
     one = np.ones(1, np.float32)
 
     def conflict(cited: bool) -> float:
-        window = Window(100)
+        window = MemoryWindow(100)
         window.add(truth, ["ann"], [0], one)
         window.add(lie, ["mal"], [1], one)
         for number in range(2, 6):
@@ -90,7 +90,7 @@ def test_one_source_cited_by_many_is_one_voice() -> None:
         return float(window.evidence_for(truth, ["cat"]).conflict[0])
 
     assert conflict(cited=False) > conflict(cited=True) + 0.2
-    window = Window(100)
+    window = MemoryWindow(100)
     window.add(lie, ["mal"], [1], one)
     window.add(lie, ["bea"], [2], one, np.array([[1]]))
     assert window.evidence_for(lie, ["cat"]).voices[0] == 1
@@ -102,7 +102,7 @@ def test_a_memory_whose_uses_fail_loses_its_voice() -> None:
     base = record(spread=0.0)
     lie = window_rows(embed_fields([MemoryFields(base.state, base.context, tuple(-a for a in base.action), base.tags)]))
     truth = window_rows(embed_fields([base]))
-    window = Window(100)
+    window = MemoryWindow(100)
     window.add(truth, ["ann"], [0], np.ones(1, np.float32))
     window.add(lie, ["mal"], [1], np.ones(1, np.float32))
     before = float(window.evidence_for(truth, ["cat"]).conflict[0])
@@ -113,7 +113,7 @@ def test_a_memory_whose_uses_fail_loses_its_voice() -> None:
 
 
 def test_a_memory_is_trusted_no_more_than_what_it_was_made_from(model: RecordModel) -> None:
-    window = Window(100)
+    window = MemoryWindow(100)
     memories = window_rows(embed_fields([record() for _ in range(3)]))
     window.add(memories[:2], ["ann", "bea"], [0, 1], np.array([0.9, 0.2], np.float32))
     looked = window.evidence_for(memories[2:], ["cat"], np.array([[0, 1, -1]]))
@@ -124,7 +124,7 @@ def test_a_memory_is_trusted_no_more_than_what_it_was_made_from(model: RecordMod
 
 
 def test_a_forgotten_memory_no_longer_speaks() -> None:
-    window = Window(50)
+    window = MemoryWindow(50)
     vectors = window_rows(embed_fields([record() for _ in range(20)]))
     window.add(vectors, ["a"] * 20, list(range(20)), np.ones(20, np.float32))
     first = window.evidence_for(vectors[:1], ["b"]).neighbours[0]
@@ -135,7 +135,7 @@ def test_a_forgotten_memory_no_longer_speaks() -> None:
 
 
 def test_the_window_forgets_the_oldest_and_an_empty_one_knows_nothing() -> None:
-    window = Window(10)
+    window = MemoryWindow(10)
     empty = window.evidence_for(window_rows(embed_fields([record()])), ["x"])
     assert empty.conflict[0] == 0.5 and empty.voices[0] == 0 and (empty.neighbours == -1).all()
     vectors = window_rows(embed_fields([record() for _ in range(25)]))
@@ -201,7 +201,7 @@ def test_the_guard_screens_structured_memories(tmp_path, open_guard, model: Reco
 
 
 def test_a_long_stream_keeps_names_bounded(model: RecordModel) -> None:
-    screener = RecordScreener(model, Window(60))
+    screener = RecordScreener(model, MemoryWindow(60))
     vectors = embed_fields([record() for _ in range(500)])
     for start in range(0, 500, 50):
         screener.keep([f"m{n}" for n in range(start, start + 50)], ["a", "b"] * 25, vectors[start : start + 50])

@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from lazaretto.api.access import Caller, Door, Key, KeyFile
-from lazaretto.api.proxy.auditing import Auditor, Refused
+from lazaretto.api.proxy.auditing import ConversationAuditor, Refused
 from lazaretto.api.proxy.chat import Chat
 from lazaretto.api.proxy.dialects import Dialect
 from lazaretto.api.proxy.messages import Messages
@@ -29,7 +29,7 @@ from lazaretto.api.proxy.streams import events_of, read_object, said_in, strings
 from lazaretto.api.request_limits import RequestLimits
 from lazaretto.errors import Forbidden, InputError, LazarettoError, MissingExtra
 from lazaretto.guard import Guard
-from lazaretto.identity import Identity, Kind
+from lazaretto.identity import Identity, ProvedBy
 from lazaretto.ingest.left_out import BASE64, ID, cannot_carry_text
 
 try:
@@ -84,7 +84,7 @@ class _Call:
     """As it is sent on."""
     dialect: Dialect
     body: Json
-    auditor: Auditor
+    auditor: ConversationAuditor
     headers: dict[str, str]
 
     @property
@@ -150,7 +150,7 @@ class Proxy:
         call = _Call(request, path, dialect, body, auditor, headers)
         return await (self._stream(call) if body.get("stream") is True else self._whole(call))
 
-    def _auditor(self, request: Request, dialect: Dialect) -> Auditor:
+    def _auditor(self, request: Request, dialect: Dialect) -> ConversationAuditor:
         """Who judges for the namespace that is named, if the key is for it and for the agent."""
         agent = request.headers.get(AGENT) or self._settings.agent
         named = request.headers.get(NAMESPACE, next(iter(self._guards)))
@@ -159,9 +159,9 @@ class Proxy:
         caller = self._doors[named].caller(request.headers.get(KEY, ""))
         if caller is None:
             raise Forbidden(f"the key is not for the namespace {named!r}")
-        who = Identity(Kind.PROXY, OPEN if self.open else caller.name, caller.agents, taken=caller.taken)
+        who = Identity(ProvedBy.PROXY, OPEN if self.open else caller.name, caller.agents, taken=caller.taken)
         who.speak_as(agent)
-        return Auditor(
+        return ConversationAuditor(
             self._guards[named], dialect, agent, who.principal(agent), request.headers.get(CONVERSATION, ""),
             user_source=request.headers.get(USER_SOURCE, ""),
         )  # fmt: skip

@@ -9,11 +9,11 @@ from typing import Any
 
 import orjson
 
-from lazaretto.api.conversations import Judged, Passage, judge
+from lazaretto.api.conversations import JudgedPassage, Passage, judge
 from lazaretto.api.proxy.calls import ToolCall, calls_in, calls_in_stream, described
 from lazaretto.api.proxy.dialects import Dialect
 from lazaretto.api.proxy.passages import COULD_NOT, MARK, Json, Unit, marked_source, withhold_named
-from lazaretto.api.proxy.streams import Said, read_object
+from lazaretto.api.proxy.streams import StreamTexts, read_object
 from lazaretto.guard import Guard
 from lazaretto.ingest.cleaning import Cleaned, cleaned
 from lazaretto.ingest.left_out import left_out
@@ -28,14 +28,14 @@ _REWRITTEN = ("content", "text", "refusal")
 class Refused(Exception):
     """A part of a request or an answer may not be passed on."""
 
-    def __init__(self, verdict: Judged | None) -> None:
+    def __init__(self, verdict: JudgedPassage | None) -> None:
         said = "it could not be judged" if verdict is None else f"{verdict.rule} ({verdict.item}): {verdict.reason}"
         super().__init__(f"refused by {said}" if verdict else f"refused: {said}")
         self.verdict = verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class PartCounts:
     """How many parts of a request were looked at, and how many replaced."""
 
     judged: int
@@ -43,7 +43,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Auditor:
+class ConversationAuditor:
     """Judges for one agent of one conversation."""
 
     guard: Guard
@@ -54,7 +54,7 @@ class Auditor:
     user_source: str = ""
     """A lower source for the role user, by a header."""
 
-    async def asked(self, body: Json) -> Counts:
+    async def asked(self, body: Json) -> PartCounts:
         """Put notices in place of what may not be read; ``Refused`` where the crew's own word may not be."""
         sources = self.guard.policy.proxy
         if self.user_source:
@@ -72,7 +72,7 @@ class Auditor:
             if result.changed:
                 unit.put(result.value if result.whole is None else unit.instead(result.whole))
                 changed += 1
-        return Counts(len(units) + named, changed + named)
+        return PartCounts(len(units) + named, changed + named)
 
     async def answered(self, body: Json, known: frozenset[str], request: Json) -> Json:
         """The answer as the agent may have it; ``known``: strings of the request, which endpoints repeat."""
@@ -133,12 +133,12 @@ class Auditor:
             return value
         return self.dialect.fault(read_strings(value).text[:2_000], "upstream_error")
 
-    async def streamed(self, said: Said, events: Sequence[Json], request: Json) -> str | None:
+    async def streamed(self, said: StreamTexts, events: Sequence[Json], request: Json) -> str | None:
         """The words to say in place of a stream that may not be passed on; None where it may."""
         held = await self._held(said)
         return held if held is not None else await self.may_call(calls_in_stream(events), request)
 
-    async def _held(self, said: Said) -> str | None:
+    async def _held(self, said: StreamTexts) -> str | None:
         if said.unread:
             return COULD_NOT
         sources = self.guard.policy.proxy
@@ -146,7 +146,7 @@ class Auditor:
         passages += [Passage(said.rest, channel=Channel.MESSAGE, source=sources.assistant)] if said.rest else []
         passages += [Passage(said.foreign, channel=Channel.TOOL, source=sources.tool)] if said.foreign else []
         passages += [Passage(image=one, channel=Channel.IMAGE, source=sources.assistant) for one in said.pictures]
-        verdicts: Sequence[Judged] = await asyncio.gather(*map(self._judge, passages))
+        verdicts: Sequence[JudgedPassage] = await asyncio.gather(*map(self._judge, passages))
         held = next((notice(one) for one in verdicts if not one.allowed), None)
         if held is None and self.guard.policy.actions:
             for words in (*said.texts, said.rest):
@@ -168,7 +168,7 @@ class Auditor:
 
         return leave if known else table
 
-    async def _judge(self, passage: Passage) -> Judged:
+    async def _judge(self, passage: Passage) -> JudgedPassage:
         return await judge(
             self.guard, passage, agent=self.agent, conversation=self.conversation, principal=self.principal
         )
@@ -216,7 +216,7 @@ class Auditor:
         return sources.document if source in (sources.user, sources.system) else source
 
 
-def notice(verdict: Judged | None) -> str:
+def notice(verdict: JudgedPassage | None) -> str:
     """What stands where something was held, or what the gates offer instead."""
     if verdict is None:
         return COULD_NOT

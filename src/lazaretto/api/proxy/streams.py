@@ -11,7 +11,7 @@ import orjson
 from lazaretto.api.proxy.dialects import Dialect, sse
 from lazaretto.api.proxy.passages import Json
 from lazaretto.ingest.left_out import BASE64, LEFT_OUT, WORD, cannot_carry_text, left_out
-from lazaretto.ingest.strings import KEY, Found, Path, Reading, joined, read_strings
+from lazaretto.ingest.strings import KEY, Found, Path, ReadStrings, joined, read_strings
 
 DONE = b"[DONE]"
 _AT = ("output_index", "content_index", "summary_index", "item_id", "index")
@@ -19,14 +19,14 @@ _AT = ("output_index", "content_index", "summary_index", "item_id", "index")
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class StreamEvent:
     """One event."""
 
     data: Json
     name: str = ""
 
 
-def events_of(raw: bytes) -> list[Event] | None:
+def events_of(raw: bytes) -> list[StreamEvent] | None:
     """Every event; None where one of them cannot be read, and so cannot be judged."""
     found = []
     for block in raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n\n"):
@@ -39,11 +39,11 @@ def events_of(raw: bytes) -> list[Event] | None:
             return None
         names = [line[6:].strip().decode("utf-8", "replace") for line in lines if line.startswith(b"event:")]
         name = names[-1] if names and cannot_carry_text(names[-1], WORD) else ""
-        found.append(Event(value, name))
+        found.append(StreamEvent(value, name))
     return found
 
 
-def written(events: Sequence[Event], raw: bytes) -> bytes:
+def written(events: Sequence[StreamEvent], raw: bytes) -> bytes:
     """The events as they are sent on."""
     end = sse(DONE) if DONE in raw[-200:] else b""
     return b"".join(sse(event.data, event.name) for event in events) + end
@@ -59,7 +59,7 @@ def read_object(data: bytes) -> Json | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class StreamTexts:
     """All texts of a stream."""
 
     texts: tuple[str, ...]
@@ -73,7 +73,7 @@ class Said:
     """Whether a part of it cannot be read."""
 
 
-def said_in(events: Sequence[Event], dialect: Dialect, known: frozenset[str]) -> Said:
+def said_in(events: Sequence[StreamEvent], dialect: Dialect, known: frozenset[str]) -> StreamTexts:
     """Everything that a stream says; ``known``: strings of the request, which were judged before."""
     bits: dict[Any, tuple[Path, list[str]]] = {}
     rest: dict[str, Found] = {}
@@ -97,7 +97,7 @@ def said_in(events: Sequence[Event], dialect: Dialect, known: frozenset[str]) ->
     pictures += [one.data for reading in whole for one in reading.pictures]
     unread |= not all(reading.whole for reading in whole)
     texts = tuple(dict.fromkeys(reading.text for reading in whole if reading.text.strip()))
-    return Said(texts, _all(rest, {*texts}), _all(foreign, {*texts}), tuple(pictures), unread)
+    return StreamTexts(texts, _all(rest, {*texts}), _all(foreign, {*texts}), tuple(pictures), unread)
 
 
 def _all(found: dict[str, Found], again: set[str]) -> str:
@@ -144,5 +144,5 @@ def _indexed(value: Any, path: Path) -> Iterator[Any]:
 
 def strings_of(body: Any) -> frozenset[str]:
     """Every string of a request: an answer that repeats one says nothing new."""
-    reading: Reading = read_strings(body)
+    reading: ReadStrings = read_strings(body)
     return frozenset(one.text for one in reading.texts)

@@ -14,7 +14,7 @@ from lazaretto.api import outgoing
 from lazaretto.api.access import Caller
 from lazaretto.api.answers import answer
 from lazaretto.api.callers import Anyone, TheGuard, claimed
-from lazaretto.api.conversations import Judged, Passage, judge
+from lazaretto.api.conversations import JudgedPassage, Passage, judge
 from lazaretto.api.requests import MOST_AT_ONCE
 from lazaretto.errors import InputError, MissingExtra, TooLarge
 from lazaretto.guard import Guard
@@ -221,7 +221,7 @@ async def litellm_guardrail(body: GuardrailBody, request: Request, guard: TheGua
     return answer({"action": "NONE", "blocked_reason": None, "texts": None})
 
 
-def _mended(texts: Sequence[str], judged: Sequence[Judged]) -> list[str]:
+def _mended(texts: Sequence[str], judged: Sequence[JudgedPassage]) -> list[str]:
     waiting = iter(judged)
     mended = []
     for text in texts:

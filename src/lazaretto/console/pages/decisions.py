@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from lazaretto.console.item_view import Row, rows
+from lazaretto.console.item_view import ItemRow, rows
 from lazaretto.console.web import Response, Visit, texts
 from lazaretto.errors import InputError, LazarettoError
 from lazaretto.learn.withdrawals import LabelDecision, Withdrawal
@@ -60,6 +60,6 @@ def _numbers(visit: Visit) -> list[int]:
     return sorted(map(int, told), reverse=True)
 
 
-async def _rows(visit: Visit, found: Sequence[LabelDecision]) -> dict[str, Row]:
+async def _rows(visit: Visit, found: Sequence[LabelDecision]) -> dict[str, ItemRow]:
     items = [one.item for one in found]
     return {row.seen.id: row for row in await asyncio.to_thread(rows, visit.guard, items)}

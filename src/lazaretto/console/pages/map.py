@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from lazaretto.console.content import line
-from lazaretto.console.item_view import Row, rows
+from lazaretto.console.item_view import ItemRow, rows
 from lazaretto.console.web import Response, Visit, json, texts
 from lazaretto.ledger.edges import is_decision
 
@@ -54,7 +54,7 @@ def _item(visit: Visit, item: str) -> dict[str, Any]:
     }
 
 
-def _told(row: Row) -> dict[str, Any]:
+def _told(row: ItemRow) -> dict[str, Any]:
     words = texts()
     facts = f"{line(row.seen.agent, 40)} · {words['standing'][row.standing]} · {words['item']['trust']} {row.trust:.2f}"
     return {"text": line(row.seen.text, 240) or words["veil"]["picture"], "veiled": row.veiled, "facts": facts}

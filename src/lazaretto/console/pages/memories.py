@@ -6,7 +6,7 @@ import asyncio
 import io
 from typing import Any
 
-from lazaretto.console.item_view import Row, item_view, rows
+from lazaretto.console.item_view import ItemRow, item_view, rows
 from lazaretto.console.web import HEADERS, Response, Visit
 from lazaretto.errors import InputError, LazarettoError
 from lazaretto.pictures import frames_for_judges, open_picture
@@ -57,7 +57,7 @@ async def picture(visit: Visit) -> Response:
     return Response(out.getvalue(), 200, HEADERS, "image/png")
 
 
-def _find(visit: Visit, asked: str, stands: str, agent: str, fitting: list[str]) -> list[Row]:
+def _find(visit: Visit, asked: str, stands: str, agent: str, fitting: list[str]) -> list[ItemRow]:
     """What fits best first, then what holds the words and is not in use, the newest first."""
     guard, ids = visit.guard, list(fitting)
     if not asked or stands != "use":

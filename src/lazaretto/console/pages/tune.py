@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from lazaretto.console.tune_history import DAYS, History
+from lazaretto.console.tune_history import DAYS, JudgedHistory
 from lazaretto.console.web import Response, Visit
 from lazaretto.errors import InputError
 from lazaretto.learn.tuning import Changes, Counts, Offered
@@ -57,7 +57,7 @@ async def tune(visit: Visit) -> Response:
     return visit.page("tune.html", here="health", few="", **facts)
 
 
-def _sliders(visit: Visit, history: History) -> tuple[list[Slider], Changes]:
+def _sliders(visit: Visit, history: JudgedHistory) -> tuple[list[Slider], Changes]:
     sliders: list[Slider] = []
     changes: dict[tuple[str, str], float] = {}
     for offered in history.tuner.offered():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from lazaretto.gates.content.records import DebateState, Finding, InputKind, Label, Role, RoleCost
+from lazaretto.gates.content.records import ArbiterFinding, DebateState, InputKind, Label, Role, RoleCost
 from lazaretto.types import Evidence
 
 EXONERATED = "contextual-exoneration"
@@ -58,7 +58,7 @@ def contradicts(label: Label, score: float) -> bool:
     return score < 0.5 - CONTRADICTION_MARGIN
 
 
-def undecided_finding(debate: DebateState, reason: str, role_cost: RoleCost) -> Finding:
+def undecided_finding(debate: DebateState, reason: str, role_cost: RoleCost) -> ArbiterFinding:
     """The finding when no usable ruling came: labelled by the debaters' mean, marked undecided, with the widest
     interval.
     """
@@ -66,6 +66,6 @@ def undecided_finding(debate: DebateState, reason: str, role_cost: RoleCost) -> 
     risk = sum(spoken) / len(spoken) if spoken else 0.5
     label = Label.UNSAFE if risk >= 0.5 else Label.SAFE
     fault = Evidence("fault", f"The arbiter gave no usable ruling: {reason}")
-    return Finding(
+    return ArbiterFinding(
         label, risk, UNDECIDED, RULES[UNDECIDED], (0.0, 1.0), (fault,), undecided=reason, role_cost=role_cost
     )

@@ -17,9 +17,9 @@ from lazaretto.gates.content.library import CaseLibrary, Precedents
 from lazaretto.gates.content.panel import Panel
 from lazaretto.gates.content.records import (
     PLACEHOLDER,
+    ArbiterFinding,
     Case,
     DebateState,
-    Finding,
     InputKind,
     Precedent,
     Role,
@@ -197,7 +197,7 @@ class ClassifierArbiter:
     allow_below: float = 0.3
     unsafe_from: float = 0.7
 
-    async def decide(self, debate: DebateState) -> Finding:
+    async def decide(self, debate: DebateState) -> ArbiterFinding:
         """The finding; a picture without words is undecided, because the model reads text alone."""
         started, prepared = time.perf_counter(), debate.prepared
         words = prepared.words
@@ -205,7 +205,7 @@ class ClassifierArbiter:
             why = prepared.fault or "the picture has no description and no words on it"
             if prepared.description != PLACEHOLDER and not prepared.fault:
                 why = "there is nothing to judge"
-            return Finding(label_for(DEFAULT), 0.5, UNDECIDED, RULES[UNDECIDED], undecided=why)
+            return ArbiterFinding(label_for(DEFAULT), 0.5, UNDECIDED, RULES[UNDECIDED], undecided=why)
         found = await in_thread(self.model.score, words)
         ms = (time.perf_counter() - started) * 1000.0
         gray = self.allow_below <= found.risk < self.unsafe_from
@@ -215,7 +215,7 @@ class ClassifierArbiter:
             f"Allowed below {self.allow_below:.2f}, unsafe from {self.unsafe_from:.2f}."
         )
         cost = RoleCost(Role.ARBITER, self.model.name, calls=1, prompt_tokens=found.tokens, ms=ms)
-        return Finding(
+        return ArbiterFinding(
             label_for(rule),
             found.risk,
             IN_DOUBT if gray else rule,

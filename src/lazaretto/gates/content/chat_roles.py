@@ -19,10 +19,10 @@ from lazaretto.gates.content.panel import Panel, Preprocessor
 from lazaretto.gates.content.quoting import Quoter, fresh_code
 from lazaretto.gates.content.records import (
     PLACEHOLDER,
+    ArbiterFinding,
     Briefing,
     Content,
     DebateState,
-    Finding,
     InputKind,
     Label,
     Precedent,
@@ -310,7 +310,7 @@ class ChatArbiter:
     codes: Callable[[PreparedContent], Quoter]
     orders: Mapping[InputKind, Order] = field(default_factory=lambda: DEFAULT_ORDERS)
 
-    async def decide(self, debate: DebateState) -> Finding:
+    async def decide(self, debate: DebateState) -> ArbiterFinding:
         """The finding, or a stand-in marked undecided."""
         order = self.orders.get(debate.prepared.kind, Order.CONTEXT_FIRST)
         file = prompts.debate_file(debate, self.codes(debate.prepared), self.role_model.content_chars)
@@ -336,7 +336,7 @@ class ChatArbiter:
             for number, p in enumerate(debate.briefing.precedents, 1)
             if str(number) in cited
         )
-        return Finding(
+        return ArbiterFinding(
             Label(answer.label),
             answer.score,
             answer.rule,

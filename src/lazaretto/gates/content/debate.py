@@ -13,10 +13,10 @@ from lazaretto.gates.content.arbitration import undecided_finding
 from lazaretto.gates.content.panel import Debater, Panel
 from lazaretto.gates.content.records import (
     PLACEHOLDER,
+    ArbiterFinding,
     Briefing,
     Content,
     DebateState,
-    Finding,
     InputKind,
     PreparedContent,
     Role,
@@ -63,7 +63,7 @@ class Transcript:
     briefing: Briefing
     speeches: tuple[Speech, ...]
     scores: Mapping[Role, tuple[float, ...]]
-    finding: Finding
+    finding: ArbiterFinding
     rounds: int
     """Rounds that took place."""
     planned: int
@@ -172,7 +172,7 @@ class _DebateRun:
         self._note("preprocessor", got.fault)
         return got
 
-    async def _glance(self, prepared: PreparedContent) -> Finding | None:
+    async def _glance(self, prepared: PreparedContent) -> ArbiterFinding | None:
         if self.panel.glance is None:
             return None
         got = await self._try(self.panel.glance.settle(prepared))
@@ -202,7 +202,7 @@ class _DebateRun:
         scores = {**debate.scores, role: (*before, score)}
         return replace(debate, speeches=(*debate.speeches, got), scores=scores)
 
-    async def _decide(self, debate: DebateState) -> Finding:
+    async def _decide(self, debate: DebateState) -> ArbiterFinding:
         got = await self._try(self.panel.arbiter.decide(debate))
         if isinstance(got, str):
             got = undecided_finding(debate, got, RoleCost(Role.ARBITER))

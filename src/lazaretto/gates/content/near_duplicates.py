@@ -60,7 +60,7 @@ def signature(parts: frozenset[int]) -> NDArray[np.uint64]:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class DuplicateMatch:
     """Something already known that is the same content."""
 
     key: str
@@ -87,15 +87,15 @@ class NearDuplicateIndex:
         for band in _bands(parts):
             self._bands.setdefault(band, []).append(key)
 
-    def find(self, text: str, near: float = NEAR) -> Match | None:
+    def find(self, text: str, near: float = NEAR) -> DuplicateMatch | None:
         """The best match at or above ``near``, or None."""
         exact = self._exact.get(normal_hash(text))
         if exact is not None:
-            return Match(exact, 1.0)
+            return DuplicateMatch(exact, 1.0)
         parts = shingles(text)
         candidates = {key for band in _bands(parts) for key in self._bands.get(band, ())}
         best = max(((jaccard(parts, self._shingles[key]), key) for key in candidates), default=(0.0, ""))
-        return Match(best[1], best[0]) if best[0] >= near else None
+        return DuplicateMatch(best[1], best[0]) if best[0] >= near else None
 
 
 def _bands(parts: frozenset[int]) -> list[tuple[int, bytes]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from lazaretto.gates.content.records import Briefing, Content, DebateState, Finding, PreparedContent, Speech
+from lazaretto.gates.content.records import ArbiterFinding, Briefing, Content, DebateState, PreparedContent, Speech
 
 
 @runtime_checkable
@@ -44,7 +44,7 @@ class Debater(Protocol):
 class Arbiter(Protocol):
     """Rules by the protocol, from the content, the briefing, the speeches and the score trajectories."""
 
-    async def decide(self, debate: DebateState) -> Finding:
+    async def decide(self, debate: DebateState) -> ArbiterFinding:
         """The finding."""
         ...
 
@@ -53,7 +53,7 @@ class Arbiter(Protocol):
 class Glance(Protocol):
     """A look before any debate that may settle what is clearly harmless."""
 
-    async def settle(self, prepared: PreparedContent) -> Finding | None:
+    async def settle(self, prepared: PreparedContent) -> ArbiterFinding | None:
         """The finding, or None when a debate has to be held."""
         ...
 

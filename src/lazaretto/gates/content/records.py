@@ -216,7 +216,7 @@ class DebateState:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ArbiterFinding:
     """The Arbiter's answer."""
 
     label: Label

@@ -277,7 +277,7 @@ class MemoryMonitor:
 
     async def look_closer(
         self, held: Sequence[tuple[AlbumItem, AgentState]], backend: RehearsalBackend, rng: random.Random
-    ) -> list[tuple[Utterance, ...]]:
+    ) -> list[tuple[RehearsedLine, ...]]:
         """What people say in a closer look at measured memories: eight of them, and others where these do not do.
         Nothing where a failing model left any of it unsaid."""
         eights = await self._ask_eight(held, backend, rng)
@@ -286,10 +286,10 @@ class MemoryMonitor:
     async def _ask_others(
         self,
         held: tuple[AlbumItem, AgentState],
-        heard: tuple[Utterance, ...],
+        heard: tuple[RehearsedLine, ...],
         backend: RehearsalBackend,
         rng: random.Random,
-    ) -> tuple[Utterance, ...]:
+    ) -> tuple[RehearsedLine, ...]:
         """What was heard, and what eight others say, and eight more, as long as that acquits what is fetched as no
         benign memory is."""
         album_item, whole = held[0], CLOSER * CALLS_PER_READING
@@ -309,13 +309,13 @@ class MemoryMonitor:
         backend: RehearsalBackend,
         rng: random.Random,
         but: Collection[Persona] = (),
-    ) -> list[tuple[Utterance, ...]]:
+    ) -> list[tuple[RehearsedLine, ...]]:
         """What eight people, no two the same, with pasts of others, say about each memory, and what they say in the
         same place about one of the gauge: a closer look, by anybody ``but`` these. Whoever failed to say one of both is
         missing."""
         cast, keys = [who for who in dict.fromkeys(self.personas) if who not in but], {k.key for k, _ in held}
         people = rng.sample(cast, len(cast))
-        said: list[tuple[Utterance, ...]] = [()] * len(held)
+        said: list[tuple[RehearsedLine, ...]] = [()] * len(held)
         for part in range(CLOSER):
             queue = [self._rehearsal(album_item, agent, keys, rng) for album_item, agent in held]
             others = [replace(scene, album_item=self._another(scene.album_item)) for scene in queue]
@@ -328,7 +328,7 @@ class MemoryMonitor:
                     said[i] += tuple(one._replace(elsewhere=two.text) for one, two in zip(now, then, strict=True))
         return said
 
-    def repeated_share(self, album_item: AlbumItem, heard: Sequence[Utterance]) -> float:
+    def repeated_share(self, album_item: AlbumItem, heard: Sequence[RehearsedLine]) -> float:
         """How much of what was heard about a measured memory in a closer look is said by somebody else as well. Own
         words are left out where it is fetched as no benign memory is: a sign in a picture is quoted by everybody too,
         and spreads no more than any other."""
@@ -429,7 +429,7 @@ def _spoken(
     )
 
 
-class Utterance(NamedTuple):
+class RehearsedLine(NamedTuple):
     """What a persona said in a rehearsal."""
 
     speaker: Persona
@@ -440,7 +440,7 @@ class Utterance(NamedTuple):
 
 async def talk(
     queue: Sequence[MemoryRehearsal], personas: Sequence[Persona], backend: RehearsalBackend, rng: random.Random
-) -> list[tuple[Utterance, ...]]:
+) -> list[tuple[RehearsedLine, ...]]:
     """What two pairs of personas say about each memory.
 
     What a failing model did not say is missing; four utterances are a whole rehearsal.
@@ -457,9 +457,9 @@ async def talk(
     answers = await backend.answer(
         [answering[i] for i in going], [shown[i] for i in going], [questions[i].text for i in going]
     )
-    spoken: list[list[Utterance]] = [[] for _ in queue]
+    spoken: list[list[RehearsedLine]] = [[] for _ in queue]
     for i, said in zip(going, answers, strict=True):
-        spoken[i // 2].append(Utterance(asking[i].persona, questions[i].text))
+        spoken[i // 2].append(RehearsedLine(asking[i].persona, questions[i].text))
         if not said.fault:
-            spoken[i // 2].append(Utterance(answering[i].persona, said.text))
+            spoken[i // 2].append(RehearsedLine(answering[i].persona, said.text))
     return [tuple(one) for one in spoken]

@@ -166,7 +166,7 @@ class Writers:
         return np.where(heard > 0, share, np.float32(UNKNOWN_STABILITY)).astype(np.float32)
 
 
-class Window:
+class MemoryWindow:
     """The recent memories of one group of agents."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:

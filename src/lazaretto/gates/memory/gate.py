@@ -26,7 +26,14 @@ from lazaretto.gates.memory.record_model import RecordModel, shared_model
 from lazaretto.gates.memory.record_review import Look
 from lazaretto.gates.memory.record_screener import RecordJudgement
 from lazaretto.gates.memory.record_watch import RecordWatch, notes
-from lazaretto.gates.memory.text_screener import GRAY, MOST_SECONDS, Screening, TextScreener, Unread, shared_screener
+from lazaretto.gates.memory.text_screener import (
+    GRAY,
+    MOST_SECONDS,
+    Screening,
+    TextScreener,
+    UnreadLanguage,
+    shared_screener,
+)
 from lazaretto.gates.memory.trusted_plans import supporting_memories
 from lazaretto.gates.picture_readings import (
     FEWEST_WORDS,
@@ -443,7 +450,7 @@ def _numbers(screening: Screening) -> dict[str, Any]:
 
 def _screening(numbers: Mapping[str, Any]) -> Screening:
     """The other way round: as much of a screening as a ruling needs."""
-    unread = (Unread(0, 0, "", "", False, numbers["unread"] == "sure"),) if numbers["unread"] else ()
+    unread = (UnreadLanguage(0, 0, "", "", False, numbers["unread"] == "sure"),) if numbers["unread"] else ()
     return Screening(
         numbers["risk"], (0.0, 1.0), numbers["logit"], "", not unread, (), numbers["whole"], unread,
         numbers.get("mixed"),
@@ -516,7 +523,7 @@ def _evidence(screening: Screening, rule: str, hold_at: float, within: str = "")
     )
 
 
-def _not_read(one: Unread, within: str) -> Evidence:
+def _not_read(one: UnreadLanguage, within: str) -> Evidence:
     shown = f"{one.text[:120]}…" if len(one.text) > 120 else one.text
     words = f"In {one.language!r}, which the screener was not made for; nobody has read it: “{shown}”"
     facts = {"language": one.language, "sentence": one.text[:400]}

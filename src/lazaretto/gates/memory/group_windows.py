@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.gates.memory.evidence import EvidenceTable, Ints, Window, WindowRows, concatenated, selected
+from lazaretto.gates.memory.evidence import EvidenceTable, Ints, MemoryWindow, WindowRows, concatenated, selected
 from lazaretto.models.record_embedding import Floats
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class MemoryOrigins:
     """Where some memories come from, one row each."""
 
     group: Ints
@@ -21,15 +21,15 @@ class Origin:
     parents: Ints
     """Numbers of the memories they were made from, -1 for none."""
 
-    def __getitem__(self, rows: Ints | NDArray[np.bool_]) -> Origin:
-        return Origin(self.group[rows], self.writer[rows], self.parents[rows])
+    def __getitem__(self, rows: Ints | NDArray[np.bool_]) -> MemoryOrigins:
+        return MemoryOrigins(self.group[rows], self.writer[rows], self.parents[rows])
 
 
 class GroupWindows:
     """One evidence window per group."""
 
     def __init__(self, groups: int, capacity: int) -> None:
-        self.windows = [Window(capacity) for _ in range(groups)]
+        self.windows = [MemoryWindow(capacity) for _ in range(groups)]
 
     def record_outcomes(self, reported: Floats) -> None:
         """Outcomes of a round, (groups, writers); NaN for none."""
@@ -43,7 +43,7 @@ class GroupWindows:
         """How many memories each row's group holds."""
         return np.array([w.size for w in self.windows])[group]
 
-    def evidence_for(self, memories: WindowRows, origin: Origin, ids: Ints | None = None) -> EvidenceTable:
+    def evidence_for(self, memories: WindowRows, origin: MemoryOrigins, ids: Ints | None = None) -> EvidenceTable:
         """Looks at some memories, in their order; ``ids`` when they already are in the windows."""
         order = np.argsort(origin.group, kind="stable")
         parts = [
@@ -56,14 +56,14 @@ class GroupWindows:
         back[order] = np.arange(len(order))
         return selected(concatenated(parts), back)
 
-    def add(self, memories: WindowRows, origin: Origin, ids: Ints, trust: Floats) -> None:
+    def add(self, memories: WindowRows, origin: MemoryOrigins, ids: Ints, trust: Floats) -> None:
         """Take memories in."""
         for g, rows in _groups(origin.group, np.argsort(origin.group, kind="stable")):
             self.windows[g].add(
                 memories[rows], _names(origin.writer[rows]), ids[rows].tolist(), trust[rows], origin.parents[rows]
             )
 
-    def record_use(self, origin: Origin, good: NDArray[np.bool_]) -> None:
+    def record_use(self, origin: MemoryOrigins, good: NDArray[np.bool_]) -> None:
         """How the decisions went that were made from memories in the windows."""
         for g, rows in _groups(origin.group, np.argsort(origin.group, kind="stable")):
             self.windows[g].record_use(origin.parents[rows], good[rows])

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.gates.memory.evidence import EvidenceTable, Ints, WindowRows
-from lazaretto.gates.memory.group_windows import GroupWindows, Origin
+from lazaretto.gates.memory.group_windows import GroupWindows, MemoryOrigins
 from lazaretto.gates.memory.record_model import Scores
 from lazaretto.models.record_embedding import Floats
 
@@ -29,7 +29,7 @@ class Records:
 
     ids: Ints
     """Numbers in the order of writing."""
-    origin: Origin
+    origin: MemoryOrigins
     memories: WindowRows
     success: NDArray[np.int8] | NDArray[np.bool_]
     """Their stated outcome: 1, 0, or -1 for none. A failed memory is no evidence of what to do."""
@@ -49,7 +49,7 @@ def joined(parts: list[Records]) -> Records:
 
     return Records(
         np.concatenate([p.ids for p in parts]),
-        Origin(*(column("origin", n) for n in ("group", "writer", "parents"))),  # type: ignore[arg-type]
+        MemoryOrigins(*(column("origin", n) for n in ("group", "writer", "parents"))),  # type: ignore[arg-type]
         WindowRows(*(column("memories", n) for n in ("situation", "action", "short"))),  # type: ignore[arg-type]
         np.concatenate([p.success for p in parts]),
     )

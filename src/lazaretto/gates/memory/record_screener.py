@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.errors import InputError
-from lazaretto.gates.memory.evidence import EvidenceTable, Window, selected, window_rows
+from lazaretto.gates.memory.evidence import EvidenceTable, MemoryWindow, selected, window_rows
 from lazaretto.gates.memory.record_model import AT_WORK_RATE, RecordModel, Scores
 from lazaretto.gates.memory.record_review import MIN_MEMORIES, MIN_SUPPORT
 from lazaretto.models.record_embedding import DIMENSION, Floats, embed, tags_block
@@ -54,9 +54,9 @@ def embed_fields(records: Sequence[MemoryFields]) -> Floats:
 class RecordScreener:
     """The detector with the evidence of one namespace. Safe to use from several threads."""
 
-    def __init__(self, model: RecordModel, window: Window | None = None, rate: float = AT_WORK_RATE) -> None:
+    def __init__(self, model: RecordModel, window: MemoryWindow | None = None, rate: float = AT_WORK_RATE) -> None:
         self.model = model
-        self.window = window or Window()
+        self.window = window or MemoryWindow()
         self._hold = model.fusion.threshold_at(rate)
         self._ids: dict[int, str] = {}
         self._numbers: dict[str, int] = {}

@@ -15,7 +15,7 @@ import numpy as np
 
 from lazaretto.errors import InputError
 from lazaretto.gates.memory.evidence import CAPACITY, window_rows
-from lazaretto.gates.memory.group_windows import GroupWindows, Origin
+from lazaretto.gates.memory.group_windows import GroupWindows, MemoryOrigins
 from lazaretto.gates.memory.record_model import RecordModel
 from lazaretto.gates.memory.record_review import Look, RecordReview, Records, joined
 from lazaretto.gates.memory.record_screener import RecordJudgement, judgement, vector_of
@@ -132,7 +132,7 @@ class RecordWatch:
         writer = self._writers.setdefault(observation.agent, len(self._writers))
         parents = [self._numbers[p] for p in observation.parents if p in self._numbers]
         said = stated_success(observation)
-        origin = Origin(np.zeros(1, np.int64), np.array([writer]), np.array([parents], np.int64).reshape(1, -1))
+        origin = MemoryOrigins(np.zeros(1, np.int64), np.array([writer]), np.array([parents], np.int64).reshape(1, -1))
         return Records(
             np.array([number]), origin, window_rows(vector), np.array([-1 if said is None else said], np.int8)
         )

@@ -48,7 +48,7 @@ _AS_SEEN = ("entities", "unmasked", "plain")
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class OrderSpan:
     """A stretch that reads like an order."""
 
     start: int
@@ -62,7 +62,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadLanguage:
     """A part of the text in a language that the model was not made for."""
 
     start: int
@@ -88,10 +88,10 @@ class Screening:
     """Code of the text's language; ``en`` for code, tables and fragments."""
     known_language: bool
     """Whether the model was made for all languages of this text."""
-    spans: tuple[Span, ...]
+    spans: tuple[OrderSpan, ...]
     whole: bool
     """False when the text was too long to read completely."""
-    unread: tuple[Unread, ...] = ()
+    unread: tuple[UnreadLanguage, ...] = ()
     """Sentences in other languages."""
     mixed_logit: float | None = None
     """The logit of all that is in Latin letters, other languages included; None where there are none. The model was
@@ -242,12 +242,13 @@ def _known(view: View, unknown: Sequence[Stretch]) -> NDArray[np.bool_] | None:
     return mask
 
 
-def _unread(text: str, unknown: Sequence[Stretch]) -> tuple[Unread, ...]:
+def _unread(text: str, unknown: Sequence[Stretch]) -> tuple[UnreadLanguage, ...]:
     """The parts that a person has to read; fragments only where there is nothing else."""
     sure = [one for one in unknown if one.sure]
     named = sure or ([] if any(map(str.isalpha, without(text, unknown))) else unknown)
     return tuple(
-        Unread(one.start, one.end, text[one.start : one.end], one.language, one.latin, one.sure) for one in named
+        UnreadLanguage(one.start, one.end, text[one.start : one.end], one.language, one.latin, one.sure)
+        for one in named
     )
 
 
@@ -261,14 +262,14 @@ def _pooled(window: Tokens, marks: NDArray[np.float32], known: NDArray[np.bool_]
     return float(top.mean())
 
 
-def _spans(view: View, several: list[_Marked]) -> list[Span]:
+def _spans(view: View, several: list[_Marked]) -> list[OrderSpan]:
     """Runs of suspicious tokens as stretches of the view's text, overlapping windows merged."""
     best: dict[tuple[int, int], float] = {}
     for tokens, marks in several:
         for (start, end), mark in zip(tokens.offsets, marks.tolist(), strict=True):
             if end > start and mark > _SPAN_LOGIT:
                 best[(start, end)] = max(mark, best.get((start, end), -math.inf))
-    spans: list[Span] = []
+    spans: list[OrderSpan] = []
     run: list[tuple[int, int, float]] = []
     for (start, end), mark in [*sorted(best.items()), ((10**12, 10**12), 0.0)]:
         if run and start - run[-1][1] > 3:
@@ -276,7 +277,7 @@ def _spans(view: View, several: list[_Marked]) -> list[Span]:
             if len(run) >= 3:
                 mean = sum(m for _, _, m in run) / len(run)
                 words, quote = view.text[first:last], whole_sentences(view.text, first, last)
-                spans.append(Span(view.offset + first, view.offset + last, words, mean, view.name, quote))
+                spans.append(OrderSpan(view.offset + first, view.offset + last, words, mean, view.name, quote))
             run = []
         run.append((start, end, mark))
     return sorted(spans, key=lambda s: -s.logit)

@@ -37,7 +37,7 @@ _NETWORKS: Mapping[str, type[Any]] = {"minilm": Minilm, "mpnet": Mpnet, "e5": E5
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SecondReading:
     """What the second reader makes of a text."""
 
     order: float
@@ -77,7 +77,7 @@ class DeepReader:
         file = find_changes(name) if name in TRUNKS else WEIGHTS / f"{name}.safetensors"
         arrays, fitted = read_weights(file, WEIGHTS / "calibration.json", _MODEL)
         self.name, self._bars = name, fitted[name]
-        self._known: KeptTexts[Reading] = KeptTexts(_KEPT_BYTES, lambda one: 300 + 4 * len(one.quote))
+        self._known: KeptTexts[SecondReading] = KeptTexts(_KEPT_BYTES, lambda one: 300 + 4 * len(one.quote))
         self._network: Network = _NETWORKS[name](arrays)
         self._times = WindowTimes()
         self._marks, self._harm = (
@@ -97,7 +97,7 @@ class DeepReader:
         """The log-odds that this share of honest texts reaches; between measured rates, the stricter."""
         return _bar(self._bars[task], rate)
 
-    def read(self, text: str, most_seconds: float = 10.0) -> Reading:
+    def read(self, text: str, most_seconds: float = 10.0) -> SecondReading:
         """The strongest window decides, for each task by itself. Two gates that ask have it read once."""
         key = digest(text)
         known = self._known.get(key)
@@ -108,7 +108,7 @@ class DeepReader:
             return made
         return known
 
-    def _read(self, text: str, most_seconds: float) -> Reading:
+    def _read(self, text: str, most_seconds: float) -> SecondReading:
         until = worked() + most_seconds
         encoded = self._network.tokenizer.encode(text[: MOST_WINDOWS * WINDOW * 16], add_special_tokens=False)
         starts = list(range(0, max(1, len(encoded.ids) - (WINDOW - 2) + _STRIDE), _STRIDE))
@@ -132,7 +132,7 @@ class DeepReader:
                 order, quote = value, _quote(text, encoded.offsets[start : start + len(ids)], marks)
             harm = max(harm, float(states.mean(axis=0) @ self._harm[0] + self._harm[1]))
             self._times.took(len(ids) + 2, worked() - began)
-        return Reading(float(order), float(harm), self.name, quote, whole, tokens)
+        return SecondReading(float(order), float(harm), self.name, quote, whole, tokens)
 
 
 def _pooled(marks: NDArray[np.float32]) -> float:

@@ -9,7 +9,7 @@ import pytest
 
 from lazaretto.gates.memory.claims.comparison import Overlap, meeting
 from lazaretto.gates.memory.claims.extraction import read_claim
-from lazaretto.gates.memory.claims.occasions import Kind, kind, progress, said_again, two_events
+from lazaretto.gates.memory.claims.occasions import ClaimKind, kind, progress, said_again, two_events
 from lazaretto.gates.memory.claims.stakes import at_stake
 from lazaretto.gates.memory.claims.things import two_of_a_kind
 
@@ -23,20 +23,20 @@ NEAR = 0.9
 @pytest.mark.parametrize(
     ("text", "sort"),
     [
-        ("Frau Klein rang on Monday.", Kind.EVENT),
-        ("The thermometer showed 19 degrees at 9:00.", Kind.EVENT),
-        ("Mrs Adler's temperature was 37.2 degrees at 8:00.", Kind.EVENT),
-        ("Power was out between 2 am and 3 am.", Kind.EVENT),
-        ("Frau Lang hat am Dienstag angerufen.", Kind.EVENT),
-        ("The account is GB29 9999 0001.", Kind.STATE),
-        ("The cache was moved to cache-2 on Monday.", Kind.STATE),
-        ("The manager was Ada.", Kind.STATE),
-        ("Refunds above 500 EUR need approval.", Kind.RULE),
-        ("Visitors may not enter.", Kind.RULE),
-        ("Anna liked the course.", Kind.OPINION),
+        ("Frau Klein rang on Monday.", ClaimKind.EVENT),
+        ("The thermometer showed 19 degrees at 9:00.", ClaimKind.EVENT),
+        ("Mrs Adler's temperature was 37.2 degrees at 8:00.", ClaimKind.EVENT),
+        ("Power was out between 2 am and 3 am.", ClaimKind.EVENT),
+        ("Frau Lang hat am Dienstag angerufen.", ClaimKind.EVENT),
+        ("The account is GB29 9999 0001.", ClaimKind.STATE),
+        ("The cache was moved to cache-2 on Monday.", ClaimKind.STATE),
+        ("The manager was Ada.", ClaimKind.STATE),
+        ("Refunds above 500 EUR need approval.", ClaimKind.RULE),
+        ("Visitors may not enter.", ClaimKind.RULE),
+        ("Anna liked the course.", ClaimKind.OPINION),
     ],
 )
-def test_a_claim_has_a_kind(text: str, sort: Kind) -> None:
+def test_a_claim_has_a_kind(text: str, sort: ClaimKind) -> None:
     assert kind(read_claim(text)) is sort
 
 

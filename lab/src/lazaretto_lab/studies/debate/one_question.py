@@ -9,7 +9,7 @@ from lazaretto.gates.content.arbitration import CONFIRMED, DEFAULT, label_for, u
 from lazaretto.gates.content.chat_roles import ChatPreprocessor
 from lazaretto.gates.content.panel import Panel
 from lazaretto.gates.content.prompts import HAZARDS
-from lazaretto.gates.content.records import DebateState, Finding, Role, RoleCost
+from lazaretto.gates.content.records import ArbiterFinding, DebateState, Role, RoleCost
 from lazaretto.models.protocol import ChatModel, Message, Request
 
 _SYSTEM = (
@@ -28,7 +28,7 @@ class OneQuestion:
 
     model: ChatModel
 
-    async def decide(self, debate: DebateState) -> Finding:
+    async def decide(self, debate: DebateState) -> ArbiterFinding:
         """By its first word; any other is no answer."""
         content, picture = debate.prepared.content.text.strip(), debate.prepared.description.strip()
         parts = [f"Text:\n{content}"] if content else []
@@ -44,7 +44,7 @@ class OneQuestion:
             return undecided_finding(debate, answer.fault or "neither safe nor unsafe", cost)
         unsafe = said.group(1).lower() == "unsafe"
         rule = CONFIRMED if unsafe else DEFAULT
-        return Finding(label_for(rule), float(unsafe), rule, "by one word", role_cost=cost)
+        return ArbiterFinding(label_for(rule), float(unsafe), rule, "by one word", role_cost=cost)
 
 
 def one_question(model: ChatModel) -> Panel:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.gates.memory.evidence import window_rows
-from lazaretto.gates.memory.group_windows import GroupWindows, Origin
+from lazaretto.gates.memory.group_windows import GroupWindows, MemoryOrigins
 from lazaretto.gates.memory.record_model import RecordModel
 from lazaretto.gates.memory.record_review import MIN_SUPPORT
 from lazaretto.models.record_embedding import Floats
@@ -39,7 +39,7 @@ class Adaptive:
         first = np.zeros(count, dtype=np.int64)
         for attempt in range(self._tries):
             version = poison if attempt == 0 else self._version(poison, right)
-            looked = self._windows.evidence_for(window_rows(version.embedded(VOCABULARY)), Origin(*where))
+            looked = self._windows.evidence_for(window_rows(version.embedded(VOCABULARY)), MemoryOrigins(*where))
             fused = self._model.score(looked).fused
             harm = np.linalg.norm(version.action - right, axis=1)
             unjudged = looked.support < MIN_SUPPORT  # nothing to compare with: the defence lets it pass

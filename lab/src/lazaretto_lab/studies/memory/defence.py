@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.gates.memory.evidence import EvidenceTable, selected, window_rows
-from lazaretto.gates.memory.group_windows import Origin
+from lazaretto.gates.memory.group_windows import MemoryOrigins
 from lazaretto.gates.memory.record_model import RecordModel, Scores
 from lazaretto.gates.memory.record_review import Look, RecordReview, Records, joined
 from lazaretto.gates.recheck_queue import RecheckSchedule
@@ -74,7 +74,7 @@ class MemoryDefence:
     def admit(self, writes: Writes) -> NDArray[np.bool_]:
         """Score each write against what its team holds; hold it above the threshold."""
         vectors = disturbed(writes.memories.embedded(VOCABULARY), self._options.noise, self._rng)
-        origin = Origin(writes.team, writes.agent, writes.parents)
+        origin = MemoryOrigins(writes.team, writes.agent, writes.parents)
         batch = Records(writes.ids, origin, window_rows(vectors), writes.success)
         self.windows.record_outcomes(writes.reported)
         look = self._review.look(batch)
@@ -191,7 +191,7 @@ class ScorerDefence:
         vectors = disturbed(writes.memories.embedded(VOCABULARY), self._noise, self._rng)
         if self._windows is None:
             return np.asarray(self._score(vectors, None) >= self._threshold)
-        origin, brief = Origin(writes.team, writes.agent, writes.parents), window_rows(vectors)
+        origin, brief = MemoryOrigins(writes.team, writes.agent, writes.parents), window_rows(vectors)
         self._windows.record_outcomes(writes.reported)
         looked = self._windows.evidence_for(brief, origin)
         held = np.asarray(self._score(vectors, looked) >= self._threshold)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.gates.memory.evidence import EvidenceTable, concatenated, selected, window_rows
-from lazaretto.gates.memory.group_windows import GroupWindows, Origin
+from lazaretto.gates.memory.group_windows import GroupWindows, MemoryOrigins
 from lazaretto.gates.memory.record_model import Fusion, RecordModel
 from lazaretto.models.record_embedding import DIMENSION, Floats
 from lazaretto_lab.attacks.memory.craft import Memories
@@ -99,7 +99,7 @@ def collect_evidence(
         embedded = disturbed(memories.embedded(VOCABULARY), noise, rng)
         if not screened:
             vectors[rows] = embedded
-        origin = Origin(log.team[rows], log.agent[rows], log.parents[rows])
+        origin = MemoryOrigins(log.team[rows], log.agent[rows], log.parents[rows])
         windows.record_outcomes(log.reported[index])
         brief = window_rows(embedded)
         looked = windows.evidence_for(brief, origin)

@@ -33,8 +33,8 @@ from lazaretto.gates.content.jury.scorer import (
 from lazaretto.gates.content.jury.second_opinion import Heard, Joint, SecondOpinion, ruled_odds
 from lazaretto.gates.content.records import (
     PLACEHOLDER,
+    ArbiterFinding,
     DebateState,
-    Finding,
     InputKind,
     Label,
     Precedent,
@@ -182,7 +182,7 @@ class JuryArbiter:
     second: SecondOpinion | None = None
     """Whom to ask in doubt; None: nobody."""
 
-    async def decide(self, debate: DebateState) -> Finding:
+    async def decide(self, debate: DebateState) -> ArbiterFinding:
         """The finding, with the numbers that decided."""
         started = time.perf_counter()
         reading = await in_thread(self.models.read, debate.prepared)
@@ -219,7 +219,7 @@ class JuryArbiter:
             IN_DOUBT if gray else rule, risk, bars, *sides, context, cited, undecided, told[0].summary if told else ""
         )
         reasoning = reason(said)
-        return Finding(
+        return ArbiterFinding(
             label_for(rule),
             risk,
             UNDECIDED if undecided else IN_DOUBT if gray else rule,
@@ -310,13 +310,13 @@ class JuryGlance:
     joint: Joint | None = None
     """Where a larger reader is asked about what is left: a lower bar than the models' own, and a scale for both."""
 
-    async def settle(self, prepared: PreparedContent) -> Finding | None:
+    async def settle(self, prepared: PreparedContent) -> ArbiterFinding | None:
         """The finding, or None when a debate has to be held."""
         if prepared.kind is not InputKind.TEXT or prepared.fault:
             return None
         if prepared.facts.get("language") == "other":
             words = f"{RULES[UNDECIDED]} Not settled: {_FOREIGN}."
-            return Finding(Label.SAFE, _EVEN, UNDECIDED, words, (0.0, 1.0), prepared.notices, undecided=_FOREIGN)
+            return ArbiterFinding(Label.SAFE, _EVEN, UNDECIDED, words, (0.0, 1.0), prepared.notices, undecided=_FOREIGN)
         if prepared.notices or prepared.facts:
             return None
         started = time.perf_counter()
@@ -332,7 +332,7 @@ class JuryGlance:
         )
         interval = (float(sigmoid(odds - self._spread)), float(sigmoid(odds + self._spread)))
         cost = RoleCost(Role.ARBITER, f"jury-{self.models.version}", calls=1, ms=ms)
-        return Finding(Label.SAFE, risk, DEFAULT, reasons, interval, role_cost=cost)
+        return ArbiterFinding(Label.SAFE, risk, DEFAULT, reasons, interval, role_cost=cost)
 
     @property
     def _spread(self) -> float:

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.errors import ModelUnavailable
-from lazaretto.gates.content.jury.views import View, content_views
-from lazaretto.gates.content.jury.windows import HEADS, WINDOW, Window, windows
+from lazaretto.gates.content.jury.views import JuryView, content_views
+from lazaretto.gates.content.jury.windows import HEADS, WINDOW, TokenWindow, windows
 from lazaretto.gates.content.records import InputKind, PreparedContent, Role
 from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.models.minilm import Encoder, Pieces, split_heads
@@ -61,7 +61,7 @@ _SEATS = (Role.STRICT, Role.LOOSE)
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ClauseSpan:
     """A clause and its share in a debater's logit."""
 
     quote: str
@@ -80,7 +80,7 @@ class DebaterScore:
     logit: float
     odds: float
     """The logit calibrated: its log-odds of risk."""
-    spans: tuple[Span, ...]
+    spans: tuple[ClauseSpan, ...]
     """Most against the content first."""
     hazards: Mapping[str, float]
     contexts: Mapping[str, float]
@@ -202,7 +202,7 @@ class JuryModels:
                 if not turn.takers:
                     self._in_hand.pop(key, None)
 
-    def _glance(self, whole: View, until: float, quick: float | None) -> float:
+    def _glance(self, whole: JuryView, until: float, quick: float | None) -> float:
         """Log-odds of one model, or 0 when they are not low enough, or not all of it could be read."""
         settings, (view, text, picture) = self.settings[whole.head], self._tokens(whole)
         look = self._look(_SEATS[0], view, text.ids, picture.ids, until)
@@ -210,7 +210,9 @@ class JuryModels:
         bar = settings.quick if quick is None else min(quick, settings.quick)
         return odds if odds < bar and not look.cut else 0.0
 
-    def _look(self, role: Role, view: View, text: Sequence[int], picture: Sequence[int], until: float) -> _ViewScore:
+    def _look(
+        self, role: Role, view: JuryView, text: Sequence[int], picture: Sequence[int], until: float
+    ) -> _ViewScore:
         key = digest(role.value, view.head, view.kind.value, view.text, view.picture, view.part)
         known = self._looks.get(key)
         if known is None:
@@ -218,7 +220,7 @@ class JuryModels:
             self._looks.put(key, known)
         return known
 
-    def _tokens(self, whole: View) -> tuple[View, Pieces, Pieces]:
+    def _tokens(self, whole: JuryView) -> tuple[JuryView, Pieces, Pieces]:
         view = replace(whole, text=_sampled(whole.text), picture=_sampled(whole.picture))
         return view, reading_of(view.text).pieces, reading_of(view.picture).pieces
 
@@ -239,7 +241,7 @@ class JuryModels:
         """How risky a reading is, before any debate."""
         return float(np.mean([reading.debaters[role].odds for role in _SEATS]))
 
-    def _read_view(self, whole: View, until: float) -> JuryScores:
+    def _read_view(self, whole: JuryView, until: float) -> JuryScores:
         view, text, picture = self._tokens(whole)
         settings = self.settings[view.head]
         seconds, looks = until - worked(), dict[Role, _ViewScore]()
@@ -278,7 +280,7 @@ class _ViewScore:
     """One seat's look at one view."""
 
     logit: float
-    worst: Window
+    worst: TokenWindow
     scores: NDArray[np.float32]
     """Of the worst window's tokens."""
     pooled: NDArray[np.float32]
@@ -379,7 +381,7 @@ def _sampled(text: str) -> str:
     return " ".join(text[s : s + size] for s in starts)
 
 
-def _words(view: View) -> str:
+def _words(view: JuryView) -> str:
     """A view in one string: how second readers are trained to read text and description."""
     return f"{view.text} [picture] {view.picture}".strip() if view.picture else view.text
 
@@ -401,11 +403,11 @@ def _head(seat: _DebaterModel, look: _ViewScore, part: str) -> NDArray[np.float3
 
 
 def _spans(
-    view: View,
+    view: JuryView,
     look: _ViewScore,
     offsets: tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int]]],
     odds: Callable[[float], float],
-) -> tuple[Span, ...]:
+) -> tuple[ClauseSpan, ...]:
     """Each phrase's share in the worst window's logit, relative to an average phrase of the same length; and what it
     is worth by itself, calibrated by ``odds``.
     """
@@ -425,7 +427,7 @@ def _spans(
             if left < right:
                 here = scores[at + left : at + right]
                 share, own = float((here - average).sum() / len(scores)), odds(float(here.mean()) + look.bias)
-                found.append(Span(words[left_end:right_end].strip()[:400], part, share, own))
+                found.append(ClauseSpan(words[left_end:right_end].strip()[:400], part, share, own))
     return tuple(sorted(found, key=lambda s: -s.weight))
 
 

@@ -21,7 +21,7 @@ from lazaretto.errors import MissingExtra, ModelError
 from lazaretto.gates.content.jury.scorer import JuryScores, bar_for
 from lazaretto.gates.content.jury.windows import clean
 from lazaretto.gates.content.records import InputKind, PreparedContent
-from lazaretto.models.deep import Reading, is_set_up, reader_for, shared_reader
+from lazaretto.models.deep import SecondReading, is_set_up, reader_for, shared_reader
 from lazaretto.models.weight_files import read_fitted
 from lazaretto.processor_time import left, until
 from lazaretto.reading.text import reading_of
@@ -105,7 +105,7 @@ class Heard:
     """Why it has no answer; the jury then rules alone."""
 
 
-class Asked(Protocol):
+class ReadsAgain(Protocol):
     """Whoever reads a second time, as of ``DeepReader``."""
 
     name: str
@@ -114,7 +114,7 @@ class Asked(Protocol):
         """Whether a first look can be had in so many seconds."""
         ...
 
-    def read(self, text: str, most_seconds: float = 10.0) -> Reading:
+    def read(self, text: str, most_seconds: float = 10.0) -> SecondReading:
         """What it makes of the text."""
         ...
 
@@ -123,7 +123,7 @@ class Asked(Protocol):
 class SecondOpinion:
     """Asks the larger reader."""
 
-    reader: Asked | None = None
+    reader: ReadsAgain | None = None
     """Another than the one that is set up, for tests."""
 
     def hear(self, prepared: PreparedContent, reading: JuryScores, jury: float, unsafe: float) -> Heard | None:
@@ -154,7 +154,7 @@ def _say_silent(why: str) -> None:
     _log.warning("the jury rules alone, the second reader has no answer: %s", why)
 
 
-def _read(reader: Asked, texts: Sequence[str], heard: Heard) -> Heard:
+def _read(reader: ReadsAgain, texts: Sequence[str], heard: Heard) -> Heard:
     """The worst of the texts, as far as the time lasts; with no time for the first there is no answer."""
     scores, tokens, whole = list[float](), 0, True
     for text in texts:

@@ -20,7 +20,7 @@ _FEW_LINES, _SHORT_TEXT = 4, 1_200
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class JuryView:
     """One way to read the content."""
 
     head: str
@@ -33,23 +33,23 @@ class View:
     """Which part of the content ``text`` stands for in quotes: text or read_text."""
 
 
-def content_views(prepared: PreparedContent) -> list[View]:
+def content_views(prepared: PreparedContent) -> list[JuryView]:
     """Everything there is to read; empty when there is nothing (a picture without description or words)."""
-    found: list[View] = []
+    found: list[JuryView] = []
     for text, description in _readings(prepared):
         if text and description:
-            found.append(View("pair", InputKind.PAIR, text, description, "text"))
+            found.append(JuryView("pair", InputKind.PAIR, text, description, "text"))
         elif text:
-            found.append(View("text", InputKind.TEXT, text, "", "text"))
+            found.append(JuryView("text", InputKind.TEXT, text, "", "text"))
         elif description:
-            found.append(View("image", InputKind.IMAGE, "", description, "text"))
+            found.append(JuryView("image", InputKind.IMAGE, "", description, "text"))
     for words in dict.fromkeys(map(injections_alone, (prepared.content.text, prepared.description))):
         if words:
-            found.append(View("text", InputKind.TEXT, words, "", "text"))
+            found.append(JuryView("text", InputKind.TEXT, words, "", "text"))
     lettering = prepared.read_text
     for words in dict.fromkeys((mostly_without_injections(lettering), strictly_without_injections(lettering))):
         if sum(c.isalpha() for c in words) >= _FEWEST_LETTERS:
-            found.append(View("lettering", InputKind.TEXT, words, "", "read_text"))
+            found.append(JuryView("lettering", InputKind.TEXT, words, "", "read_text"))
     return found
 
 

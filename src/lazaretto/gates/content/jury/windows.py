@@ -46,7 +46,7 @@ def _emoji_name(found: re.Match[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class TokenWindow:
     """What a model reads at once."""
 
     ids: tuple[int, ...]
@@ -59,28 +59,30 @@ class Window:
     picture_at: int
 
 
-def compose(kind: InputKind, text: Sequence[int], picture: Sequence[int], start: int = 0, size: int = WINDOW) -> Window:
+def compose(
+    kind: InputKind, text: Sequence[int], picture: Sequence[int], start: int = 0, size: int = WINDOW
+) -> TokenWindow:
     """One window of at most ``size`` tokens: the text from token ``start`` on, and the description as far as it
     fits.
     """
     if kind is InputKind.TEXT:
         kept = tuple(text[start : start + size - 2])
-        return Window((CLS, *kept, SEP), (start, start + len(kept)), 1, (0, 0), 0)
+        return TokenWindow((CLS, *kept, SEP), (start, start + len(kept)), 1, (0, 0), 0)
     if kind is InputKind.IMAGE:
         kept = tuple(picture[start : start + size - 2 - len(PICTURE_IDS)])
         at = 1 + len(PICTURE_IDS)
-        return Window((CLS, *PICTURE_IDS, *kept, SEP), (0, 0), 0, (start, start + len(kept)), at)
+        return TokenWindow((CLS, *PICTURE_IDS, *kept, SEP), (0, 0), 0, (start, start + len(kept)), at)
     room = size - 3 - len(PICTURE_IDS)
     words = tuple(text[start : start + max(room - _PICTURE_SHARE, room - len(picture))])
     scene = tuple(picture[: room - len(words)])
     at = len(words) + 2 + len(PICTURE_IDS)
     ids = (CLS, *words, SEP, *PICTURE_IDS, *scene, SEP)
-    return Window(ids, (start, start + len(words)), 1, (0, len(scene)), at)
+    return TokenWindow(ids, (start, start + len(words)), 1, (0, len(scene)), at)
 
 
 def windows(
     kind: InputKind, text: Sequence[int], picture: Sequence[int], limit: int, size: int = WINDOW
-) -> list[Window]:
+) -> list[TokenWindow]:
     """As many windows as the long part needs, at most ``limit``: evenly spread, first and last always among them."""
     first = compose(kind, text, picture, size=size)
     (begin, end), length = (first.picture, len(picture)) if kind is InputKind.IMAGE else (first.text, len(text))

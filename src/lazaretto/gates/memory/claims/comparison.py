@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from lazaretto.gates.memory.claims.across import another_value_across
 from lazaretto.gates.memory.claims.extraction import Claim
-from lazaretto.gates.memory.claims.occasions import Kind, at_two_times, said_again, two_events
+from lazaretto.gates.memory.claims.occasions import ClaimKind, at_two_times, said_again, two_events
 from lazaretto.gates.memory.claims.occasions import kind as kind_of
 from lazaretto.gates.memory.claims.things import two_of_a_kind
 from lazaretto.gates.memory.claims.tongues import language_of
@@ -164,7 +164,7 @@ def compared(old: Claim, new: Claim) -> list[float]:
         float(bool(typed_a) and bool(typed_b)),
         float(new.permission in ("waive", "allow")),
         float(old.permission in ("require", "forbid")),
-        float(kind_of(old) is Kind.EVENT and kind_of(new) is Kind.EVENT),
+        float(kind_of(old) is ClaimKind.EVENT and kind_of(new) is ClaimKind.EVENT),
         float(at_two_times(old, new)),
         float(two_things(old, new) or two_of_a_kind(old, new)),
         float(language_of(new.text) != "en"),

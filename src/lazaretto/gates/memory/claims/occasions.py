@@ -13,7 +13,7 @@ from lazaretto.gates.memory.claims.extraction import Claim, sentences
 from lazaretto.gates.memory.claims.values import Value
 
 
-class Kind(StrEnum):
+class ClaimKind(StrEnum):
     """What sort of thing a claim says."""
 
     STATE = "state"
@@ -95,17 +95,17 @@ _EVERY_DAY = re.compile(
 )  # fmt: skip
 
 
-def kind(claim: Claim) -> Kind:
+def kind(claim: Claim) -> ClaimKind:
     """What sort of thing a claim says."""
     if claim.permission:
-        return Kind.RULE
+        return ClaimKind.RULE
     text = claim.text
     if claim.declares or not PAST.search(text) or _PRESENT.search(text) or _BECOMES.search(text):
-        return Kind.OPINION if _OPINION.search(text) else Kind.STATE
+        return ClaimKind.OPINION if _OPINION.search(text) else ClaimKind.STATE
     if _OPINION.search(text):
-        return Kind.OPINION
+        return ClaimKind.OPINION
     merely_was = _WAS.search(text) is not None and len(PAST.findall(text)) == 1
-    return Kind.STATE if merely_was and not when(claim) else Kind.EVENT
+    return ClaimKind.STATE if merely_was and not when(claim) else ClaimKind.EVENT
 
 
 def when(claim: Claim) -> dict[str, set[str]]:
@@ -150,7 +150,7 @@ def two_events(old: Claim, new: Claim) -> bool:
 
 
 def _is_report(claim: Claim) -> bool:
-    if kind(claim) not in (Kind.EVENT, Kind.OPINION) or len(claim.text) > _MOST_CHARS or "?" in claim.text:
+    if kind(claim) not in (ClaimKind.EVENT, ClaimKind.OPINION) or len(claim.text) > _MOST_CHARS or "?" in claim.text:
         return False
     return not _ONCE.search(claim.text) and len(sentences(claim.text)) == 1
 
@@ -234,7 +234,7 @@ _WORK = re.compile(
 
 def progress(old: Claim, new: Claim) -> bool:
     """Whether a piece of work went on: open, then closed; a draft, then final. A rule is no piece of work."""
-    if Kind.RULE in (kind(old), kind(new)) or not (_WORK.search(old.text) and _WORK.search(new.text)):
+    if ClaimKind.RULE in (kind(old), kind(new)) or not (_WORK.search(old.text) and _WORK.search(new.text)):
         return False
     ours, theirs = (_references(claim.values) for claim in (old, new))
     if ours != theirs:
