@@ -84,7 +84,9 @@ def statements_of(store: Store) -> Iterator[list[str]]:
 
 
 def test_all_parents_are_checked_in_one_statement(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lazaretto.gates.thresholds._FRESH_S", 3600.0)  # what people moved is read again by the clock
+    monkeypatch.setattr(
+        "lazaretto.gates.engine.thresholds._FRESH_S", 3600.0
+    )  # what people moved is read again by the clock
     store = Store.open(store_url)
     with Guard(Ledger(store)) as guard:
         ids = [guard.run(guard.remember(f"note {n}", agent="ada")).item for n in range(12)]
@@ -104,7 +106,7 @@ def test_all_parents_are_checked_in_one_statement(store_url: str, monkeypatch: p
 
 
 def test_held_items_in_mind_are_read_in_few_statements(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lazaretto.gates.thresholds._FRESH_S", 3600.0)
+    monkeypatch.setattr("lazaretto.gates.engine.thresholds._FRESH_S", 3600.0)
     store = Store.open(store_url)
     with Guard(Ledger(store), Policy.minimal()) as guard:
         ids = [guard.run(guard.remember(f"The ferry {n} leaves at nine.", agent="ada")).item for n in range(40)]

@@ -65,7 +65,9 @@ def test_nothing_else_opens_pictures() -> None:
     text = opening[0].read_text()
     assert text.count("Image.open(") == text.count("formats=FORMATS") == 1
     here = [f for f in sources if "first_frame" in f.read_text() and "src/lazaretto/" in f.as_posix()]
-    assert {f.name for f in here} == {"opener.py", "pictures.py"}, "in the product, workers open pictures"
+    assert {f"{f.parent.name}/{f.name}" for f in here} == {"picture_worker/opener.py", "pictures/__init__.py"}, (
+        "in the product, workers open pictures"
+    )
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from lazaretto import Guard, Policy, processor_time
+from lazaretto.gates.engine.runner import GateSlot, run_stages
 from lazaretto.gates.protocol import GateContext
-from lazaretto.gates.runner import GateSlot, run_stages
 from lazaretto.processor_time import (
     MOST_PACE,
     ProcessorTime,

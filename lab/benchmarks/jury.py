@@ -32,9 +32,9 @@ from lazaretto.gates.content.jury.preprocessor import explicit_probability
 from lazaretto.gates.content.jury.scorer import JuryModels, shipped_models
 from lazaretto.gates.content.library import CaseLibrary, starter_cases
 from lazaretto.gates.content.records import Content, Label, Outcome, PreparedContent
-from lazaretto.gates.picture_readings import read_lettering
 from lazaretto.models.minilm import shared_minilm
 from lazaretto.pictures import frames_for_judges, opened
+from lazaretto.pictures.words import read_lettering
 from lazaretto.reading.text import ReadVectors
 
 SENTENCE = "The harbour master wrote down who came ashore, what they carried and where they went. "

@@ -42,11 +42,11 @@ from lazaretto.gates.blocklist_entries import (
     look_keys,
     text_keys,
 )
-from lazaretto.gates.picture_hash import PerceptualHash
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Ledger
 from lazaretto.picture_worker.opener import pixel_digest
 from lazaretto.pictures import first_frame
+from lazaretto.pictures.hashing import PerceptualHash
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import Channel, Draft, EventKind, Observation, Ruling, plain
 

@@ -21,8 +21,8 @@ from performance_page import write_section
 from PIL import Image
 
 from lazaretto.gates.blocklist import BlocklistSettings
-from lazaretto.gates.picture_hash import PerceptualHash
 from lazaretto.pictures import first_frame, first_frame_rgb
+from lazaretto.pictures.hashing import PerceptualHash
 
 SEED = 7
 SAMPLE = 300

@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any
 
 from lazaretto import Guard, Policy
-from lazaretto.gates.thresholds import Thresholds
+from lazaretto.gates.engine.thresholds import Thresholds
 from lazaretto.learn.replay import Replay, judged_items, set_to
 from lazaretto.learn.tuning import installed_gate
 from lazaretto.types import Ruling

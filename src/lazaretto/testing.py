@@ -21,8 +21,8 @@ import numpy as np
 import orjson
 
 from lazaretto.errors import InputError, LazarettoError, UnknownItem
+from lazaretto.gates.engine.runner import GateCrash, checked
 from lazaretto.gates.protocol import Gate, GateContext, Learner
-from lazaretto.gates.runner import GateCrash, checked
 from lazaretto.ledger import Ledger
 from lazaretto.models.protocol import ChatModel, Completion, Message, Request, TextEmbedder
 from lazaretto.models.recording import RecordedChat, RecordingChat

@@ -23,7 +23,7 @@ from lazaretto import Guard, Policy
 from lazaretto.api.access import KeyFile, Role
 from lazaretto.api.answers import DecisionAnswer, ObservationAnswer, StateAnswer, VerdictAnswer
 from lazaretto.api.app import ROUTERS, create_app
-from lazaretto.gates.decision import decision_from_body
+from lazaretto.gates.engine.decision import decision_from_body
 from lazaretto.ledger import ItemState
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import Decision, Observation, Ruling, Verdict, decision_data, plain

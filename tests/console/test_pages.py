@@ -27,7 +27,7 @@ from lazaretto.api.app import create_app
 from lazaretto.console.content import prepared
 from lazaretto.console.web import HEADERS, texts
 from lazaretto.gates.content.casebook import Casebook
-from lazaretto.gates.thresholds import Cut, Thresholds
+from lazaretto.gates.engine.thresholds import Cut, Thresholds
 
 CONSOLE = Path(lazaretto.console.__file__).parent
 BASE = "http://localhost"

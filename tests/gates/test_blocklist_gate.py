@@ -18,10 +18,10 @@ from PIL import Image, ImageFilter
 
 from lazaretto.gates.blocklist import MAX_DISTANCE, make
 from lazaretto.gates.blocklist_entries import look_keys
-from lazaretto.gates.picture_hash import PerceptualHash
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Ledger
 from lazaretto.pictures import opened
+from lazaretto.pictures.hashing import PerceptualHash
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.reading.normalization import CONFUSABLE, fold
 from lazaretto.types import Channel, Observation, Ruling, Verdict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lazaretto.gates.recheck_queue import BLAMED, HELD_LOOKS, LOOKS, RecheckSchedule
+from lazaretto.gates.engine.recheck_queue import BLAMED, HELD_LOOKS, LOOKS, RecheckSchedule
 
 
 def due(looks: RecheckSchedule) -> list[int]:

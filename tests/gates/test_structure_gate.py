@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from lazaretto import pictures
-from lazaretto.gates.picture_end import bytes_after_end
 from lazaretto.gates.structure import StructureSettings, picture_findings, text_findings
+from lazaretto.pictures.file_end import bytes_after_end
 from lazaretto.policy import Limits
 from lazaretto.types import Ruling
 

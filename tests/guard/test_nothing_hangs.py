@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lazaretto import Channel, Guard, Observation, Ruling, Verdict
-from lazaretto.gates.one_at_a_time import OneAtATime
+from lazaretto.gates.engine.one_at_a_time import OneAtATime
 from lazaretto.gates.protocol import GateContext
 
 Open = Callable[..., Guard]

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from lazaretto import Channel, Guard, Policy, Ruling, SyncGuard
 from lazaretto.cli import build
 from lazaretto.errors import MissingExtra
-from lazaretto.gates import gate_set
+from lazaretto.gates.engine import gate_set
 from lazaretto.policy import ChannelPolicy, Channels, Stage, plugins, presets
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import EventKind, Observation, RunStatus, Verdict

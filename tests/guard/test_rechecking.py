@@ -268,7 +268,7 @@ async def test_recall_asks_about_memories_from_before_the_horizon_too(
     for n in range(3):
         await guard.remember(f"later {n}", agent="ada", parents=[])
     gate.bad.add("seven")
-    monkeypatch.setattr("lazaretto.gates.recheck_queue.HORIZON", 4)
+    monkeypatch.setattr("lazaretto.gates.engine.recheck_queue.HORIZON", 4)
     again = open_guard(POLICY, gates={"moody": gate})
     assert [one.id for one in await again.recall("code", agent="bob")] == [said.item]
 

@@ -12,7 +12,7 @@ import pytest
 from lazaretto import Guard, Ruling
 from lazaretto.errors import InputError, NotYours, RepairRefused, UnknownItem
 from lazaretto.gates.blocklist import KIND
-from lazaretto.gates.thresholds import Thresholds
+from lazaretto.gates.engine.thresholds import Thresholds
 from lazaretto.identity import Identity, ProvedBy
 from lazaretto.incidents.observed import ObservedLog
 from lazaretto.learn.lessons import ContactQueue

@@ -9,7 +9,7 @@ import pytest
 
 from lazaretto import Guard
 from lazaretto.errors import RepairRefused
-from lazaretto.gates.decision import ruling_body
+from lazaretto.gates.engine.decision import ruling_body
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import Decision, Draft, EventKind, Evidence, Observation, Ruling, Verdict
 

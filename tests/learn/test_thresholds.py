@@ -10,7 +10,7 @@ import pytest
 
 from lazaretto import Guard, Ruling
 from lazaretto.errors import InputError
-from lazaretto.gates.thresholds import Cut, Thresholds
+from lazaretto.gates.engine.thresholds import Cut, Thresholds
 from lazaretto.learn.thresholds import calibrate
 from lazaretto.policy import LearnPolicy
 from lazaretto.testing import ScriptedGate

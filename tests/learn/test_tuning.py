@@ -14,8 +14,8 @@ from tests.scored_gate import Rate, Scored
 
 from lazaretto import Guard, Policy
 from lazaretto.errors import InputError
+from lazaretto.gates.engine.thresholds import Thresholds
 from lazaretto.gates.protocol import Gate
-from lazaretto.gates.thresholds import Thresholds
 from lazaretto.learn.replay import JudgedItem, Replay, judged_items, set_to
 from lazaretto.learn.tuning import Tuner
 from lazaretto.learn.tuning_plot import draw

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from lazaretto import Guard
 from lazaretto.console.activity import Activity
 from lazaretto.console.map_data import HoldLog
-from lazaretto.gates.recheck_queue import RecheckQueue
+from lazaretto.gates.engine.recheck_queue import RecheckQueue
 from lazaretto.incidents.findings import FindingLog
 from lazaretto.incidents.incidents import Incidents
 from lazaretto.ingest.read_history import ReadHistory

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lazaretto import Guard
-from lazaretto.gates.thresholds import Cut, Thresholds
+from lazaretto.gates.engine.thresholds import Cut, Thresholds
 from lazaretto.policy import LearnPolicy
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import Ruling

@@ -20,7 +20,7 @@ from lazaretto.errors import Forbidden
 from lazaretto.external_stores.outbox import agrees
 from lazaretto.external_stores.records import ExternalRecord
 from lazaretto.external_stores.values import text_of
-from lazaretto.gates.decision import held_without_it
+from lazaretto.gates.engine.decision import held_without_it
 from lazaretto.guard import Guard
 from lazaretto.guard.sync_guard import SyncGuard
 from lazaretto.ingest.cleaning import Cleaned, cleaned

@@ -20,7 +20,7 @@ from lazaretto.gates.content.assembly import make_panel, role_model_for, text_em
 from lazaretto.gates.content.casebook import Casebook, Intake
 from lazaretto.gates.content.records import Label, Role
 from lazaretto.gates.content.settings import ContentSettings
-from lazaretto.gates.thresholds import Cut, Thresholds
+from lazaretto.gates.engine.thresholds import Cut, Thresholds
 from lazaretto.learn.case_files import labelled_rows
 from lazaretto.learn.curate import (
     ChatCurator,

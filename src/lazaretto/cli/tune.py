@@ -12,7 +12,7 @@ from lazaretto.cli.common import EXIT_FLAGGED, console, new_table, print_table
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
 from lazaretto.files import write_file
-from lazaretto.gates.thresholds import Thresholds
+from lazaretto.gates.engine.thresholds import Thresholds
 from lazaretto.learn.replay import judged_items
 from lazaretto.learn.tuning import FEWEST, Counts, Tuner, Tuning
 from lazaretto.learn.tuning_plot import draw

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 
 from lazaretto.errors import InputError
-from lazaretto.gates.thresholds import Thresholds
+from lazaretto.gates.engine.thresholds import Thresholds
 from lazaretto.guard import Guard
 from lazaretto.learn.replay import judged_items
 from lazaretto.learn.tuning import FEWEST, Counts, Make, Tuner, installed_gate

@@ -38,8 +38,6 @@ from lazaretto.gates.blocklist_entries import (
     text_keys,
 )
 from lazaretto.gates.memory.claims.consequences import contradicted_by
-from lazaretto.gates.picture_hash import PerceptualHash
-from lazaretto.gates.picture_readings import IN_PIXELS
 from lazaretto.gates.protocol import (
     CALLED_BENIGN,
     CARRIED_BY,
@@ -54,6 +52,8 @@ from lazaretto.gates.protocol import (
 )
 from lazaretto.picture_worker.opener import Opened
 from lazaretto.pictures import open_picture, opened
+from lazaretto.pictures.hashing import PerceptualHash
+from lazaretto.pictures.words import IN_PIXELS
 from lazaretto.policy import CLOSED, RulingWord, read_settings
 from lazaretto.reading.normalization import fold
 from lazaretto.types import Channel, Cost, EventKind, Evidence, Observation, Ruling, SourceClass, Verdict

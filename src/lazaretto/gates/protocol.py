@@ -12,7 +12,7 @@ from lazaretto.processor_time import ProcessorTime
 from lazaretto.types import Channel, Correction, Observation, Ruling, Verdict
 
 if TYPE_CHECKING:
-    from lazaretto.gates.thresholds import Thresholds
+    from lazaretto.gates.engine.thresholds import Thresholds
     from lazaretto.ledger import Ledger
     from lazaretto.ledger.vectors import ClaimRow
     from lazaretto.provenance.graph import ProvenanceGraph

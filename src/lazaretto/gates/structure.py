@@ -18,8 +18,8 @@ from pydantic import Field
 
 from lazaretto import pictures
 from lazaretto.errors import UnreadablePicture
-from lazaretto.gates.picture_end import bytes_after_end
 from lazaretto.gates.protocol import GateContext
+from lazaretto.pictures.file_end import bytes_after_end
 from lazaretto.policy import CLOSED, Limits, RulingWord, read_settings
 from lazaretto.reading.normalization import CONFUSABLE
 from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, Verdict

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lazaretto.actions.authority import Authority
 from lazaretto.errors import GuardClosed, InputError
 from lazaretto.external_stores.outbox import Outbox
-from lazaretto.gates.gate_set import GateSet
-from lazaretto.gates.one_at_a_time import OneAtATime
+from lazaretto.gates.engine.gate_set import GateSet
+from lazaretto.gates.engine.one_at_a_time import OneAtATime
+from lazaretto.gates.engine.record_owners import RecordOwners
+from lazaretto.gates.engine.runner import Worker
 from lazaretto.gates.protocol import Gate
-from lazaretto.gates.record_owners import RecordOwners
-from lazaretto.gates.runner import Worker
 from lazaretto.guard.recall import Recall, require_known
 from lazaretto.guard.rechecking import Rechecked, Rechecker
 from lazaretto.guard.recording import FollowUps, Recorder

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from lazaretto.external_stores.outbox import stored_when_allowed
-from lazaretto.gates.decision import held_without_it
-from lazaretto.gates.gate_set import GateState
+from lazaretto.gates.engine.decision import held_without_it
+from lazaretto.gates.engine.gate_set import GateState
 from lazaretto.gates.protocol import FOR_ITS_SOURCE, Gate
 from lazaretto.guard.approvals import Approvals
 from lazaretto.guard.auditing import Auditor

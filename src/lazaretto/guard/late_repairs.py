@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from lazaretto.errors import RepairRefused, StaleState
-from lazaretto.gates.decision import ruling_body
+from lazaretto.gates.engine.decision import ruling_body
+from lazaretto.gates.engine.recheck_queue import TENDED, RecheckQueue
 from lazaretto.gates.protocol import SecondLook
-from lazaretto.gates.recheck_queue import TENDED, RecheckQueue
 from lazaretto.ledger import ItemState, Ledger
 from lazaretto.policy import Policy
 from lazaretto.provenance.taint_rulings import log_acts

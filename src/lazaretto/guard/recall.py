@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lazaretto.errors import InputError, UnknownItem
-from lazaretto.gates.gate_set import GateSet
+from lazaretto.gates.engine.gate_set import GateSet
 from lazaretto.gates.memory.claims import consequences
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.refs import check_ref

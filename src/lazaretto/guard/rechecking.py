@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from lazaretto.errors import RepairRefused
-from lazaretto.gates.cascade import ANSWERED
-from lazaretto.gates.decision import decide, ruling_body, with_verdict
+from lazaretto.gates.engine.cascade import ANSWERED
+from lazaretto.gates.engine.decision import decide, ruling_body, with_verdict
+from lazaretto.gates.engine.recheck_queue import TENDED, RecheckQueue
+from lazaretto.gates.engine.record_owners import RecordOwners
+from lazaretto.gates.engine.runner import Examination, GateSlot, run_stages
 from lazaretto.gates.protocol import GateContext, Reviewer, SecondLook
-from lazaretto.gates.recheck_queue import TENDED, RecheckQueue
-from lazaretto.gates.record_owners import RecordOwners
-from lazaretto.gates.runner import Examination, GateSlot, run_stages
 from lazaretto.guard.late_repairs import BUSY, LateRepairs, Looked, Repaired, appended, items_of
 from lazaretto.ledger.fingerprints import forgotten
 from lazaretto.ledger.standing import standing_events

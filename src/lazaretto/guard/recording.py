@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from lazaretto.errors import InputError, StaleState, StoreUnavailable
-from lazaretto.gates.decision import decision_from_body, ruling_body, with_verdict
+from lazaretto.gates.engine.decision import decision_from_body, ruling_body, with_verdict
 from lazaretto.gates.memory.claims import consequences
 from lazaretto.ingest.read_history import ReadHistory, RecentReads, reader_body
 from lazaretto.ledger import Ledger

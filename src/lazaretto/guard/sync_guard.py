@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from lazaretto.gates.gate_set import GateState
+from lazaretto.gates.engine.gate_set import GateState
 from lazaretto.gates.protocol import Gate
 from lazaretto.guard.approvals import Approvals
 from lazaretto.guard.foresight import Rehearsals

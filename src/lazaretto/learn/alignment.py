@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lazaretto.errors import StaleState, StoreUnavailable
-from lazaretto.gates.recheck_queue import TENDED
+from lazaretto.gates.engine.recheck_queue import TENDED
 from lazaretto.learn.spoken import WORD, Spoke, Spoken, names_a_word, origin, word_of
 from lazaretto.ledger import ItemState, Ledger, changes_of, with_change
 from lazaretto.ledger.history import states_before

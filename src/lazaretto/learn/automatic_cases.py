@@ -14,7 +14,7 @@ from typing import Any
 
 from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.records import Case, Label
-from lazaretto.gates.gate_set import GateSet
+from lazaretto.gates.engine.gate_set import GateSet
 from lazaretto.gates.protocol import FOR_ITS_SOURCE, Gate
 from lazaretto.learn.admission import CURATOR, GATE, advice_of, why_refused, with_memory_gate
 from lazaretto.learn.curate import FailedCase, extract_lesson

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from lazaretto.gates.decision import settled_by_word
+from lazaretto.gates.engine.decision import settled_by_word
 from lazaretto.gates.memory.claims.consequences import contradicted_by
 from lazaretto.learn.alignment import Alignment
 from lazaretto.learn.lessons import recorded_verdict

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from lazaretto.errors import InputError, NotYours, StaleState, StoreUnavailable
+from lazaretto.gates.engine.recheck_queue import TENDED
 from lazaretto.gates.memory.claims.conflicts import settling
-from lazaretto.gates.recheck_queue import TENDED
 from lazaretto.identity import Identity, is_own, require_not_own
 from lazaretto.learn.alignment import Alignment, condemned
 from lazaretto.learn.copies import Copies

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from lazaretto.gates.thresholds import Cut
+from lazaretto.gates.engine.thresholds import Cut
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.standing import standing_events
 from lazaretto.policy import LearnPolicy

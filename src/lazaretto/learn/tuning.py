@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lazaretto.errors import MissingExtra
+from lazaretto.gates.engine.thresholds import Thresholds
 from lazaretto.gates.protocol import Gate, Tunable
-from lazaretto.gates.thresholds import Thresholds
 from lazaretto.learn.replay import JudgedItem, Replay, set_to
 from lazaretto.policy import Policy, plugins
 from lazaretto.types import Ruling

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lazaretto.errors import InputError, RepairRefused, StaleState, StoreUnavailable, UnknownItem
-from lazaretto.gates.recheck_queue import TENDED
-from lazaretto.gates.thresholds import SUBJECT as THRESHOLDS
+from lazaretto.gates.engine.recheck_queue import TENDED
+from lazaretto.gates.engine.thresholds import SUBJECT as THRESHOLDS
 from lazaretto.identity import Identity, require_not_own
 from lazaretto.learn.alignment import Aligned, Alignment
 from lazaretto.learn.lessons import Lessons

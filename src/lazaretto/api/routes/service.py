@@ -13,7 +13,7 @@ from lazaretto.api.requests import RollbackBody
 from lazaretto.errors import MissingExtra
 from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.records import Case
-from lazaretto.gates.thresholds import Thresholds
+from lazaretto.gates.engine.thresholds import Thresholds
 from lazaretto.ledger.verify import Verification
 from lazaretto.types import Head, SourceClass, plain
 

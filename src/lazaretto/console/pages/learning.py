@@ -11,7 +11,7 @@ from lazaretto.console.web import Response, Visit, texts
 from lazaretto.errors import InputError
 from lazaretto.gates.content.casebook import STARTER, Casebook
 from lazaretto.gates.content.records import Label
-from lazaretto.gates.thresholds import Cut, Thresholds, ThresholdVersion
+from lazaretto.gates.engine.thresholds import Cut, Thresholds, ThresholdVersion
 from lazaretto.guard import Guard
 from lazaretto.learn.curate import FailedCase
 from lazaretto.learn.reviews import reviewed

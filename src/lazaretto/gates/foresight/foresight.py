@@ -17,10 +17,10 @@ from lazaretto.agents.chat_agent import ChatAgent, Exchange, Memory
 from lazaretto.agents.model import AgentModel
 from lazaretto.agents.turn import AgentState
 from lazaretto.errors import InputError, UnknownItem
+from lazaretto.gates.engine.one_at_a_time import OneAtATime
 from lazaretto.gates.foresight.adapter import ForesightAgent, backend_for, state_of
 from lazaretto.gates.foresight.community import Cleaning, Mode, Streams
 from lazaretto.gates.foresight.ledger_memory import LedgerMemory, title_of
-from lazaretto.gates.one_at_a_time import OneAtATime
 from lazaretto.ledger import Ledger
 from lazaretto.models.protocol import TextEmbedder
 from lazaretto.names import check_name

@@ -6,9 +6,9 @@ import hashlib
 
 from lazaretto.agents.album import AlbumItem
 from lazaretto.errors import PictureWorkerFailed, UnreadablePicture
-from lazaretto.gates.picture_hash import PerceptualHash
 from lazaretto.kept_texts import KeptTexts
 from lazaretto.pictures import opened
+from lazaretto.pictures.hashing import PerceptualHash
 
 NEAR_BITS, NEAR_COLOURS = 6, 32
 """How far two pictures may look apart and still be near-duplicates."""

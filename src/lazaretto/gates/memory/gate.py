@@ -35,14 +35,6 @@ from lazaretto.gates.memory.text_screener import (
     shared_screener,
 )
 from lazaretto.gates.memory.trusted_plans import supporting_memories
-from lazaretto.gates.picture_readings import (
-    FEWEST_WORDS,
-    LETTERING,
-    TURNED,
-    can_read_lettering,
-    file_readings,
-    lettering,
-)
 from lazaretto.gates.protocol import CARRIED_BY, MEASURED, GateContext, SecondLook, measured
 from lazaretto.gates.secrets import shown
 from lazaretto.ledger import Ledger
@@ -51,6 +43,14 @@ from lazaretto.models.deep import reader_for
 from lazaretto.models.openai_chat import OpenAIChat
 from lazaretto.models.protocol import ChatModel
 from lazaretto.pictures import open_picture
+from lazaretto.pictures.words import (
+    FEWEST_WORDS,
+    LETTERING,
+    TURNED,
+    can_read_lettering,
+    file_readings,
+    lettering,
+)
 from lazaretto.policy import CLOSED, DEFAULT_TRUST, RulingWord, Share, TrustPolicy, read_settings
 from lazaretto.policy.plugins import require
 from lazaretto.processor_time import in_thread, left, until

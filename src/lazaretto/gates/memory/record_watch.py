@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from lazaretto.errors import InputError
+from lazaretto.gates.engine.recheck_queue import HORIZON, TENDED
 from lazaretto.gates.memory.evidence import CAPACITY, window_rows
 from lazaretto.gates.memory.group_windows import GroupWindows, MemoryOrigins
 from lazaretto.gates.memory.record_model import RecordModel
 from lazaretto.gates.memory.record_review import Look, RecordReview, Records, joined
 from lazaretto.gates.memory.record_screener import RecordJudgement, judgement, vector_of
-from lazaretto.gates.recheck_queue import HORIZON, TENDED
 from lazaretto.ledger import ItemState, Ledger, changes_of, observation_of, with_change
 from lazaretto.ledger.tail import Tail
 from lazaretto.types import REBUILT, Channel, Event, EventKind, Evidence, Observation

@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lazaretto.gates.cascade import HEARD
 from lazaretto.gates.content.arbitration import (
     CONFIRMED,
     DEFAULT,
@@ -43,6 +42,7 @@ from lazaretto.gates.content.records import (
     RoleCost,
     Speech,
 )
+from lazaretto.gates.engine.cascade import HEARD
 from lazaretto.processor_time import in_thread
 from lazaretto.types import UNHEARD, Evidence
 

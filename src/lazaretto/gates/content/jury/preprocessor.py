@@ -15,11 +15,11 @@ from typing import Any
 from lazaretto.errors import MissingExtra, UnreadablePicture
 from lazaretto.gates.content.injections import injection_evidence
 from lazaretto.gates.content.records import PLACEHOLDER, Content, PreparedContent, Role, RoleCost
-from lazaretto.gates.picture_readings import file_readings, lettering
 from lazaretto.kept_texts import KeptTexts
 from lazaretto.models.language import Stretch, without
 from lazaretto.picture_worker.opener import Opened
 from lazaretto.pictures import frames_for_judges, open_picture
+from lazaretto.pictures.words import file_readings, lettering
 from lazaretto.policy import DEFAULT_LIMITS, Limits
 from lazaretto.processor_time import in_thread, until
 from lazaretto.reading.text import reading_of

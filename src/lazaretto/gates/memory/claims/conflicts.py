@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lazaretto.errors import InputError
+from lazaretto.gates.engine.recheck_queue import WORDS, by_person
 from lazaretto.gates.memory.claims.consequences import link, linked
-from lazaretto.gates.recheck_queue import WORDS, by_person
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.fingerprints import change_of, forgotten
 from lazaretto.types import Channel, Draft, EventKind, Observation

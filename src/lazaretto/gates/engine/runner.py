@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import orjson
 
 from lazaretto.errors import MissingExtra
-from lazaretto.gates.cascade import settles, why_not_needed
+from lazaretto.gates.engine.cascade import settles, why_not_needed
 from lazaretto.gates.protocol import Budget, Gate, GateContext, WarmUp
 from lazaretto.models.freed_memory import give_back_memory
 from lazaretto.policy import ChannelPolicy, Stage

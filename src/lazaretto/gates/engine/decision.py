@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lazaretto.gates.cascade import ANSWERED, cleared
+from lazaretto.gates.engine.cascade import ANSWERED, cleared
+from lazaretto.gates.engine.runner import Examination
 from lazaretto.gates.protocol import BLOCKLIST, CALLED_BENIGN, FOR_ITS_SOURCE, NEARLY_BENIGN, OVER
-from lazaretto.gates.runner import Examination
 from lazaretto.policy import ChannelPolicy
 from lazaretto.types import Cost, Decision, Evidence, GateRun, Ruling, RunStatus, Verdict, plain
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lazaretto.errors import MissingExtra, PolicyError
-from lazaretto.gates.decision import decide
+from lazaretto.gates.engine.decision import decide
+from lazaretto.gates.engine.runner import GateSlot, run_stages
+from lazaretto.gates.engine.thresholds import Thresholds
 from lazaretto.gates.protocol import Corrector, Finder, Gate, GateContext, Indexer, Learner
-from lazaretto.gates.runner import GateSlot, run_stages
-from lazaretto.gates.thresholds import Thresholds
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.vectors import ClaimRow
 from lazaretto.pictures import hold_workers, release_workers
