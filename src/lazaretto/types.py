@@ -22,7 +22,7 @@ REBUILT = "rebuilt"
 BY_PERSON = "person:"
 """How the rule of a ruling begins that a person made."""
 COPY_OF = "copy_of"
-"""In the body of a label or a release that was given together with another: the item that somebody looked at.
+"""In the body of a label or a release that was given together with another: the item that a person looked at.
 
 It settles what waits, and is no word of its own: it teaches nothing (a text that came a hundred times is one lesson),
 excuses no copy from what it was made from, and a later look may overturn it."""

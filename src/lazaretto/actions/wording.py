@@ -136,7 +136,7 @@ def _is_request(words: list[str], place: int, word: str) -> bool:
 
 
 def _shared_with(after: list[str]) -> bool:
-    """Whether something is to be shared with somebody else than the one who asks: "share the names" asks to be told."""
+    """Whether something is to be shared with others than the person who asks: "share the names" asks to be told."""
     clause = after[: next((i for i, one in enumerate(after) if one in _ENDS), len(after))]
     pairs = zip(clause, [*clause[1:], ""], strict=True)
     return any(one in ("with", "to", "on", "among", "between") and then not in _TO_THE_USER for one, then in pairs)

@@ -91,7 +91,7 @@ class ServerSettings:
     """Address that is told of incidents; empty: nobody is."""
     webhook_secret: str = ""
     webhook_private: bool = False
-    """Whether that address may belong to one's own network."""
+    """Whether that address may belong to the private network."""
 
 
 DEFAULTS = ServerSettings()

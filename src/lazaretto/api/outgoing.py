@@ -76,7 +76,7 @@ def call(
     method: str, url: str, *, field: str, body: bytes = b"", headers: Mapping[str, str] | None = None,
     limit: int = 100_000, private: bool = False, seconds: float = SECONDS,
 ) -> HttpReply:  # fmt: skip
-    """One request, blocking. ``private``: addresses of one's own network may be called."""
+    """One request, blocking. ``private``: addresses of the private network may be called."""
     parts = check_url(url, field)
     deadline = time.monotonic() + seconds
     host, port = _address(parts, field, private)

@@ -251,7 +251,7 @@ class AppealBody(Body):
     """``POST /v1/items/{item}/appeal``."""
 
     reason: str
-    by: Annotated[str, Field(description="Who disputes it; a key of one's own signs with its name.")] = ""
+    by: Annotated[str, Field(description="Who disputes it; a personal key signs with its name.")] = ""
 
 
 class ReleaseBody(Body):
@@ -295,4 +295,4 @@ class RollbackBody(Body):
     """``POST /v1/cases/rollback``."""
 
     to: Annotated[str | None, Field(description="Version; the live one's parent by default.")] = None
-    by: Annotated[str, Field(description="Who decides it; a key of one's own signs with its name.")] = ""
+    by: Annotated[str, Field(description="Who decides it; a personal key signs with its name.")] = ""

@@ -60,7 +60,7 @@ class Webhooks:
     url: str
     secret: str
     private: bool = False
-    """Whether addresses of one's own network may be called."""
+    """Whether addresses of the private network may be called."""
     told: Callable[[str], None] = lambda _outcome: None
     _wait_s: float = FIRST_WAIT_S
     _not_before: float = 0.0

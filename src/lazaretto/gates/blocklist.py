@@ -135,7 +135,7 @@ class BlocklistGate:
 
     def again(self, observations: Sequence[Observation], context: GateContext) -> Sequence[SecondLook]:
         """What is known of others that are the same. That it was listed itself is no reason, and what a user or the
-        system said is not condemned afterwards because somebody repeated it."""
+        system said is not condemned afterwards because others repeat it."""
         return [SecondLook(self._verdict(o, context, again=True)) for o in observations]
 
     def _verdict(self, observation: Observation, context: GateContext, again: bool = False) -> Verdict:
@@ -308,7 +308,7 @@ class _Asked:
     context: GateContext
     again: bool
     """Asked about an item that is recorded: it is no witness against itself, and what a user or the system said is not
-    condemned afterwards because somebody repeated it."""
+    condemned afterwards because others repeat it."""
 
     def known(self, keys: Sequence[str]) -> list[Entry]:
         """What the list has under these keys, for this source."""

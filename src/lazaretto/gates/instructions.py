@@ -77,7 +77,7 @@ def instruction_faults(text: str) -> list[InstructionFault]:
 
 @cache
 def _tool_rules() -> tuple[tuple[str, str, re.Pattern[str], int], ...]:
-    """Rule, words, pattern and weight of what descriptions of tools need not say, which rule files of one's own may."""
+    """Rule, words, pattern and weight of what descriptions of tools need not say; rule files may."""
     table = tomllib.loads(Path(__file__).with_name("tool_rules.toml").read_text(encoding="utf-8"))
     return tuple(
         (one["rule"], one["words"], re.compile("|".join(f"(?:{p})" for p in one["patterns"]), re.I), one["weight"])

@@ -98,7 +98,7 @@ class Repairs:
         return ProposedRepair(found, plan, changes, proposals.work_of(plan))
 
     async def accept(self, name: str, *, by: str, seen: str = "", caller: Identity | None = None) -> Receipt:
-        """Do what a proposal says. ``seen`` is that of the ``ProposedRepair`` that somebody looked at: where something
+        """Do what a proposal says. ``seen`` is that of the ``ProposedRepair`` that a person looked at: where something
         else would be done by now, it is refused. ``caller``: as in ``apply``."""
         person = check_name(by, "by", printable=True)
         found = await self.proposal(name)

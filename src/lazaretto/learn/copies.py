@@ -2,7 +2,7 @@
 
 A copy says exactly the same. It is settled with an item only where the word holds for it as it would for one that comes
 later: benign clears copies from sources that are trusted as much or more, harmful condemns those that are trusted as
-little or less. So nobody gains by copying an honest text, and nobody is condemned because somebody repeated it. What a
+little or less. So nobody gains by copying an honest text, and nobody is condemned because others repeat it. What a
 copy is held for besides what it says (what it was made from, whose record it changes, what else it contradicts) still
 waits.
 """

@@ -41,7 +41,7 @@ class LabelDecision:
     by: str
     taken_back: bool
     copy_of: str = ""
-    """The item with which it was settled, of which it is a copy; empty for what somebody looked at."""
+    """The item with which it was settled, of which it is a copy; empty for an item that a person looked at."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,28 +96,28 @@ def _mapping(value: Any) -> Any:
     raise TypeError
 
 
-def encode_body(body: Mapping[str, Any], field: str = "body") -> bytes:
+def encode_body(body: Mapping[str, Any]) -> bytes:
     """The bytes of a body, refused with the name of the offending field when it is not JSON data."""
     if type(body) is not dict and not isinstance(body, Mapping):
-        raise InputError(field, f"is {type(body).__name__}, not a mapping")
+        raise InputError("body", f"is {type(body).__name__}, not a mapping")
     try:
         raw = orjson.dumps(body, default=_mapping)
     except (TypeError, RecursionError) as error:
-        raise (_fault_in_body(body, field) or InputError(field, f"cannot be written as JSON: {error}")) from None
+        raise (_fault_in_body(body) or InputError("body", f"cannot be written as JSON: {error}")) from None
     if b"null" in raw and not _is_plain(body):  # the writer turns NaN into null without a word
-        fault = _fault_in_body(body, field)
+        fault = _fault_in_body(body)
         if fault:
             raise fault
     if len(raw) > MAX_BODY:
-        raise TooLarge(field, len(raw), MAX_BODY)
+        raise TooLarge("body", len(raw), MAX_BODY)
     return raw
 
 
-def _fault_in_body(body: Mapping[str, Any], field: str) -> InputError | None:
+def _fault_in_body(body: Mapping[str, Any]) -> InputError | None:
     try:
-        return _first_fault(body, field)
+        return _first_fault(body, "body")
     except RecursionError:
-        return InputError(field, "is nested too deeply")
+        return InputError("body", "is nested too deeply")
 
 
 def decode_body(raw: bytes) -> dict[str, Any]:

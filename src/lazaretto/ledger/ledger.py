@@ -293,7 +293,7 @@ class Ledger(LedgerReader):
         """Append an item, and whatever else belongs to the same moment, in one transaction.
 
         ``claims``: of its text, kept with it as ``keep_claims`` does it later. ``record``: how its ref stood when the
-        observation was ruled on; ``StaleState`` where somebody owns it now who did not then, or it holds another item.
+        observation was ruled on; ``StaleState`` where its owner changed since, or it holds another item.
         """
         if observation.namespace != self.namespace:
             raise InputError("namespace", f"{observation.namespace!r} is not this ledger's {self.namespace!r}")

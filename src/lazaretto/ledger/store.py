@@ -285,7 +285,7 @@ class Store:
     def scrub(self) -> bool:
         """After an erasure: write SQLite's log into the file and empty it, so that the old bytes are nowhere left.
 
-        Whether it could: somebody who still reads what was there before keeps the log. It is tried again with every
+        Whether it could: a reader of the old state keeps the log. It is tried again with every
         write, and when the store is closed.
         """
         if self.dialect != "sqlite" or self.read_only:

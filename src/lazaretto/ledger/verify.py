@@ -184,7 +184,7 @@ class _Verifier:
 
     def _check_orphans(self) -> None:
         """Rows whose head was removed belong to nobody, so an empty namespace may be one that lost its own; and a head
-        without events is one that somebody made up."""
+        without events is invented."""
         kept = sa.select(heads.c.tenant)
         for table in metadata.tables.values():
             if "tenant" not in table.columns or table is heads:

@@ -1,7 +1,7 @@
 """Pictures from strangers: opened in a process of their own (``picture_worker``), once for all who ask.
 
 The process is held to the policy's limits. Full-size pixels never come back: only a digest, the looks, small frames.
-``first_frame`` decodes in this process, and is for pictures of one's own making.
+``first_frame`` decodes in this process, and is for pictures that this process made.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def frames_for_judges(found: Opened, *, side: int = SIDE) -> Picture:
 
 
 def first_frame(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Image.Image:
-    """The first frame of a picture of one's own (simulations, training), in full size, decoded in this process."""
+    """The first frame of a picture that is trusted (simulations, training), in full size, decoded in this process."""
     try:
         return opener.first_frame(data, _budget(limits))
     except PictureRefused as error:

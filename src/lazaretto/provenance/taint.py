@@ -403,7 +403,7 @@ def of_clean_descent(items: Collection[str], fine: Collection[str], ledger: Ledg
 def most_telling(
     text: Observation, read: Sequence[Observation], trust: Mapping[Any, float], limit: int
 ) -> tuple[str, ...]:
-    """Of what somebody read (oldest first), what matters most for a text: what it repeats, the least trusted, the new.
+    """Of what an agent read (oldest first), what matters most for a text: what it repeats, the least trusted, the new.
 
     So nothing that shaped the text is pushed out by reading other things afterwards.
     """

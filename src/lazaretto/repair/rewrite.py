@@ -16,7 +16,7 @@ from pydantic import Field
 from lazaretto.ledger import Ledger
 from lazaretto.models.record_embedding import embed, tags_block
 from lazaretto.provenance.carrying import recorded_spans
-from lazaretto.provenance.text_edits import Spans, corrected, difference, without_spans
+from lazaretto.provenance.text_edits import corrected, difference, without_spans
 from lazaretto.repair.engine import replacement
 from lazaretto.repair.protocol import RepairRequest, RepairView
 from lazaretto.types import REBUILT, Channel, Correction, MemoryFields, Observation, RepairPlan, RepairStep, new_id
@@ -71,7 +71,7 @@ def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
     return float(values[order][int(reached.argmax())])
 
 
-def rewrite_step(item: Observation, view: RepairView, tainted: set[str], spans: Spans | None = None) -> RepairStep:
+def rewrite_step(item: Observation, view: RepairView, tainted: set[str]) -> RepairStep:
     """A ``replace`` step with the difference it makes, or ``hide`` where nothing trustworthy is left."""
     detail: dict[str, object]
     if item.fields is not None and not item.text:
@@ -80,7 +80,7 @@ def rewrite_step(item: Observation, view: RepairView, tainted: set[str], spans: 
             return RepairStep(item.id, "hide", {"why": "too few trusted memories to rebuild it from"})
         made = {**replacement(item, ""), "fields": _plain_fields(new)}
         return RepairStep(item.id, "replace", {"replacement": made, "was_action": list(item.fields.action)})
-    found = list(spans) if spans is not None else recorded_spans(item.id, view.ledger)
+    found = recorded_spans(item.id, view.ledger)
     if not found:
         return RepairStep(item.id, "hide", {"why": "no gate said which part is the order"})
     text = without_spans(item.text, found)

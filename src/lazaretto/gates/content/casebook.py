@@ -178,14 +178,10 @@ class Casebook:
                 return Refusal(case.id, f"overlaps an evaluation item ({match.share:.0%} of its shingles)", match.key)
         return None
 
-    def offer(
-        self, cases: Sequence[Case], reason: str, admit: Admit | None = None, *, onto: str | None = None
-    ) -> Intake:
-        """Screen cases and put those that pass into a new version on top of the live one (or ``onto``). It is not
-        live yet.
-        """
+    def offer(self, cases: Sequence[Case], reason: str, admit: Admit | None = None) -> Intake:
+        """Screen cases and put those that pass into a new version on top of the live one. It is not live yet."""
         self.refresh()
-        base = self._version(onto or self.live)
+        base = self._version(self.live)
         kept, merged, refused = self._screened(base.cases, cases, admit)
         added = tuple(key for key in kept if key not in base.cases)
         ids = tuple(dict.fromkeys((*base.cases, *kept)))

@@ -329,7 +329,7 @@ class MemoryMonitor:
         return said
 
     def repeated_share(self, album_item: AlbumItem, heard: Sequence[RehearsedLine]) -> float:
-        """How much of what was heard about a measured memory in a closer look is said by somebody else as well. Own
+        """How much of what was heard about a measured memory in a closer look is said by others as well. Own
         words are left out where it is fetched as no benign memory is: a sign in a picture is quoted by everybody too,
         and spreads no more than any other."""
         words = [one.text for one in heard]

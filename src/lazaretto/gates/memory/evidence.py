@@ -18,7 +18,7 @@ from lazaretto.models.record_embedding import BLOCKS, DIMENSION, Floats
 
 OWN, OTHERS = 4, 12
 NEIGHBOURS = OWN + OTHERS
-"""Nearest memories that are looked at: a few of the writer's own, most of others. One's own last steps are always the
+"""Nearest memories that are looked at: a few of the writer's own, most of others. Its own last steps are always the
 nearest, and would leave no place for a witness."""
 CAPACITY = 24 * 200
 HISTORY = 200

@@ -1,4 +1,4 @@
-"""Presets: whole policies by name, one TOML file each, that a policy of one's own starts from.
+"""Presets: whole policies by name, one TOML file each, that other policies start from.
 
 ``minimal`` needs no model, ``recommended`` is the default, ``strict`` holds what ``recommended`` only warns about.
 """
@@ -19,7 +19,7 @@ NAMES = ("minimal", DEFAULT, "strict")
 def on_preset(given: Mapping[str, Any]) -> dict[str, Any]:
     """A policy's table, laid over the preset it names.
 
-    Stages of one's own end what the preset said about optional gates: whoever names a gate means to have it.
+    A policy's own stages replace the preset's list of optional gates: a gate that is named is wanted.
     """
     name = given.get("preset", DEFAULT)
     laid = _merged(_table(name) if name in NAMES else {}, given)

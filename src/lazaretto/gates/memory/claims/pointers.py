@@ -27,7 +27,7 @@ _PICTURE = re.compile(
 _ALT = re.compile(r"\balt=\"(?P<label>[^\"]*)\"", re.I)
 _LONGEST_LABEL, _LONGEST_NAME = 30, 100
 _ALIKE = 0.75
-"""Share of letters in common from which on two names may be one that somebody misspelt."""
+"""Share of letters in common from which on two names may be one with a spelling mistake."""
 
 
 def two_pointers(old: Claim, new: Claim) -> bool:

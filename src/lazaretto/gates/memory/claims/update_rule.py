@@ -28,7 +28,7 @@ class ChangeRule:
     voice_trust: float
     """A voice less trusted than this is not heard for a change."""
     sensitive_trust: float
-    """Least trust for changing what moves money, access, safety or permissions, unless it is one's own claim."""
+    """Least trust for changing what moves money, access, safety or permissions, unless it is the writer's own claim."""
     sensitive_equals: float
     """From this trust on, sources trusted alike may change such claims of each other: the crew's own people."""
     little_trust: float
