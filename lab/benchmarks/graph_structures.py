@@ -16,7 +16,7 @@ import numpy as np
 import psutil
 import rustworkx
 
-from lazaretto.provenance.adjacency import Adjacency, Rows
+from lazaretto.provenance.adjacency import Adjacency, NewEdges
 from lazaretto.provenance.index import WIDE
 
 SEED = 20260
@@ -70,7 +70,7 @@ def arrays_reach(edges: np.ndarray) -> Callable[[int], dict[int, int]]:
     """What the graph uses: flat arrays, thin frontiers node by node, wide ones in whole arrays."""
     adjacency = Adjacency()
     count = len(edges)
-    adjacency.extend(Rows(edges[:, 0], edges[:, 1], np.zeros(count), np.zeros(count, np.uint8)))
+    adjacency.extend(NewEdges(edges[:, 0], edges[:, 1], np.zeros(count), np.zeros(count, np.uint8)))
 
     def reach(start: int) -> dict[int, int]:
         seen, depth, hops = bytearray(NODES), 0, {}
