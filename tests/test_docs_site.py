@@ -118,6 +118,7 @@ def test_the_references_are_complete(site: Path) -> None:
     commands = (site / "reference" / "commands.md").read_text()
     assert all(f"## lazaretto {name}" in commands for name in ("check", "scan", "mcp gateway", "ledger verify"))
     assert commands.count("\n## lazaretto ") >= len(FAMILIES)
+    assert "lazaretto tend" not in commands, "an old name"
     python = (site / "reference" / "python.md").read_text()
     missing = [name for name in lazaretto.__all__ if isinstance(getattr(lazaretto, name), type) and name not in python]
     assert not missing

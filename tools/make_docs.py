@@ -89,6 +89,8 @@ def commands_page() -> str:
 
 def _commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
     for name, command in group.commands.items():
+        if command.hidden:  # old names
+            continue
         if hasattr(command, "commands"):
             yield from _commands(command, (*path, name))
         else:
