@@ -72,3 +72,12 @@ def test_every_module_on_a_page_exists() -> None:
     named = {(page.name, w) for page in PAGES for w in words_in_code(page) if MODULE.fullmatch(w)}
     missing = sorted(f"{page}: {name}" for page, name in named if name not in ENTRY_POINTS and not exists(name))
     assert not missing
+
+
+def test_the_glossary_names_classes_that_are_there() -> None:
+    source = "\n".join(file.read_text() for root in ("src", "lab/src") for file in (REPOSITORY / root).rglob("*.py"))
+    classes = set(re.findall(r"^class (\w+)", source, re.MULTILINE))
+    text = "".join((REPOSITORY / "docs" / page).read_text() for page in ("glossary.md", "glossary-more.md"))
+    named = set(re.findall(r"`([A-Z]\w+)[`.]", text))
+    assert len(named) > 30
+    assert not named - classes
