@@ -80,7 +80,8 @@ test:  ## the core alone first, then all tests in the full environment
 	@$(MAKE) --no-print-directory test-core
 	@$(BIN)/python $(PYTEST)
 	@echo "not run here: the adapters of five frameworks and the example crews (make adapters), the console in Chromium"
-	@echo "where none is installed, and all its looks but the phone's (make browser), what needs the development data (LAZARETTO_SHARED)"
+	@echo "where none is installed, and all its looks but the phone's (make browser), AgentDojo's own tasks (make agentdojo),"
+	@echo "what needs the development data (LAZARETTO_SHARED)"
 
 browser: $(VENV)/.test  ## the console's tests in Chromium, which is fetched where it is missing
 	@command -v chromium >/dev/null || test -n "$$LAZARETTO_CHROMIUM" || $(BIN)/playwright install chromium
@@ -102,9 +103,11 @@ coverage: $(VENV)/.test  ## all tests with coverage measured, printed room by ro
 adapters: $(VENV)/.test $(ADAPTERS:%=.venv-adapters-%/.test)  ## the adapters' tests, each in an environment with its framework; writes docs/adapters.md
 	@$(BIN)/python tools/run_adapters.py $(ADAPTERS) --write
 
-agentdojo:  ## the gullible agent on AgentDojo, in an environment of its own; results in lab/results/agentdojo
+agentdojo:  ## AgentDojo in an environment of its own: its tests, then the gullible agent; results in lab/results/agentdojo
 	@test -x .venv-agentdojo/bin/python || $(PYTHON) -m venv .venv-agentdojo
-	@.venv-agentdojo/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[gates]" agentdojo==0.1.35
+	@.venv-agentdojo/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[gates,test]" agentdojo==0.1.35
+	@.venv-agentdojo/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable ./lab
+	@.venv-agentdojo/bin/python -m pytest -q lab/tests/studies/test_dojo.py -k agentdojo
 	@.venv-agentdojo/bin/python lab/benchmarks/agentdojo_gullible.py
 
 check: $(VENV)/.test units  ## format, lint, strict types, layers, and the tests that need neither weights nor servers

@@ -83,12 +83,23 @@ def shared_data() -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def sqlite_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The SQLite store with our empty tables that others are copied from: making them takes 10 of the 14 ms of a new
+    store. Tests that are about a new store open one at a path of their own."""
+    file = tmp_path_factory.mktemp("tables") / "empty.db"
+    Store.open(f"sqlite:///{file}").close()
+    return file
+
+
 @pytest.fixture
-def open_guard(tmp_path: Path) -> Iterator[Callable[..., Guard]]:
+def open_guard(tmp_path: Path, sqlite_tables: Path) -> Iterator[Callable[..., Guard]]:
     """Opens guards on one SQLite store (or the one given) and closes them all; by default with no model to load."""
     opened: list[Guard] = []
 
     def make(policy: Any = None, namespace: str = "default", *, store: str = "", **more: Any) -> Guard:
+        if not store and not (tmp_path / "crew.db").exists():
+            shutil.copy(sqlite_tables, tmp_path / "crew.db")
         guard = Guard.open(store or f"sqlite:///{tmp_path / 'crew.db'}", policy or Policy.minimal(), namespace, **more)
         opened.append(guard)
         return guard
@@ -260,6 +271,7 @@ def postgres_url(postgres_server: PostgresServer, postgres_tables: str) -> Itera
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of an empty store, on each database in turn."""
     if request.param == "sqlite":
+        shutil.copy(request.getfixturevalue("sqlite_tables"), tmp_path / "ledger.db")
         return f"sqlite:///{tmp_path / 'ledger.db'}"
     return str(request.getfixturevalue("postgres_url"))
 

@@ -95,7 +95,9 @@ def test_what_the_deployment_benchmark_runs_is_what_the_manifests_say() -> None:
 
 
 def test_mounts_have_volumes_and_labels_meet() -> None:
-    for doc in (doc for docs in MANIFESTS.values() for doc in docs if doc["kind"] in ("Deployment", "StatefulSet")):
+    found = [doc for docs in MANIFESTS.values() for doc in docs if doc["kind"] in ("Deployment", "StatefulSet")]
+    assert found
+    for doc in found:
         spec = doc["spec"]["template"]["spec"]
         volumes = {one["name"] for one in spec.get("volumes", ())}
         volumes |= {one["metadata"]["name"] for one in doc["spec"].get("volumeClaimTemplates", ())}

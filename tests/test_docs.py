@@ -24,6 +24,8 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 NOT_RUN = re.compile(r"^\s*(git clone|cd lazaretto|make)\b")
+INSTALLS = re.compile(r"^\s*(?:\S+/)?(?:python3? -m )?pip3? install\b", re.MULTILINE)
+"""Such a block would change the environment that the other tests run in: it is an illustration, marked ``text``."""
 
 NOT_INSTALLED = re.compile(r"pip install '?lazaretto(\[\w+\]|-lab)")
 """How every command ends that lacks an extra or the laboratory."""
@@ -68,6 +70,7 @@ def check_make_targets(code: str) -> None:
 @pytest.mark.timeout(900)  # the tutorial judges a month of mail
 def test_command_blocks_run(page: Path, tmp_path: Path, commands: Path) -> None:
     for number, (language, code) in enumerate(blocks(page), 1):
+        assert not INSTALLS.search(code), f"{page.name}, block {number} installs something: mark it as text"
         check_make_targets(code)
         if language == "bash":
             runnable = "\n".join(line for line in code.splitlines() if not NOT_RUN.match(line))
@@ -90,3 +93,13 @@ def test_internal_links_lead_somewhere() -> None:
             if "://" not in target and not target.startswith("mailto:") and not (page.parent / target).exists():
                 broken.append(f"{page.name} -> {target}")
     assert not broken
+
+
+@pytest.mark.parametrize("line", ["pip install x", "  python -m pip install x==1", ".venv/bin/pip install 'x[y]'"])
+def test_a_block_that_installs_is_told(line: str) -> None:
+    assert INSTALLS.search(f"cd folder\n{line}\n")
+
+
+@pytest.mark.parametrize("line", ["lazaretto recall 'pip install'", "echo 'pip install x'", "pip list"])
+def test_other_blocks_are_run(line: str) -> None:
+    assert not INSTALLS.search(f"cd folder\n{line}\n")

@@ -191,7 +191,8 @@ def test_a_forked_process_has_workers_of_its_own() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert all(gone(int(pid)) for pid in done.stdout.split()), "they end with the process that started them"
+    pids = done.stdout.split()
+    assert pids and all(gone(int(pid)) for pid in pids), "they end with the process that started them"
 
 
 async def test_gates_ask_once_for_one_picture(monkeypatch: pytest.MonkeyPatch) -> None:

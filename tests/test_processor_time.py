@@ -198,8 +198,11 @@ def test_what_a_network_takes_on_a_quiet_machine_is_what_was_measured() -> None:
     from lazaretto.models.minilm import encoder
 
     rows = json.loads((ROOT / "lab" / "results" / "kernels" / "arm64.json").read_text())["runs"][0]["rows"]
+    compared = set()
     for row in rows:
         slower = {"int8": 1.0, "blocks": encoder._BLOCKS, "fp32": encoder._FULL}.get(row["way"])
         if slower is not None and row["tokens"] >= encoder._TELLING:
             quiet = (encoder._QUIET_S + encoder._QUIET_SQUARE_S * row["tokens"]) * row["tokens"] * slower
             assert quiet * 1000 == pytest.approx(row["ms"], rel=0.1)
+            compared.add(row["way"])
+    assert compared == {"int8", "blocks", "fp32"}

@@ -85,10 +85,9 @@ def test_the_shell_asks_answers_and_lists(tmp_path: Path) -> None:
     (tmp_path / "policy.toml").write_text('preset = "minimal"\n[actions.tools]\nfrob = "delete"\n')
     tools = tmp_path / "tools.json"
     tools.write_text(json.dumps({"tools": [{"name": "frob"}, {"type": "function", "function": {"name": "get_x"}}]}))
-    runner, app = CliRunner(), build_cli()
 
     def run(*words: str, code: int = 0) -> Any:
-        done = runner.invoke(app, [*words, *store, "--json"])
+        done = CliRunner().invoke(build_cli(words[0]), [*words, *store, "--json"])
         assert done.exit_code == code, done.output
         return json.loads(done.stdout)
 

@@ -40,7 +40,7 @@ async def client(guard: Guard) -> AsyncIterator[Any]:
 def test_a_token_that_opens_the_door_to_everybody_is_refused(token: str) -> None:
     with pytest.raises(InputError, match="token"):
         Door("default", token)
-    answer = CliRunner().invoke(build_cli(), ["serve", "--token", token, "--port", "0"])
+    answer = CliRunner().invoke(build_cli("serve"), ["serve", "--token", token, "--port", "0"])
     assert answer.exit_code == 2
     assert "token" in answer.output
 
@@ -197,7 +197,7 @@ async def test_bodies_are_cut_off_by_size_time_and_sum() -> None:
 
 def test_keys_are_kept_as_hashes_in_a_file_of_ones_own(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
-    run, app = CliRunner(), build_cli()
+    run, app = CliRunner(), build_cli("keys")
     made = run.invoke(app, ["keys", "add", "scout", "--role", "agent", "--agent", "scout", "--file", str(path)])
     secret = made.output.split()[0]
     assert made.exit_code == 0

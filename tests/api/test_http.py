@@ -134,6 +134,8 @@ async def test_without_the_token_nothing_but_health_answers(guard: Guard) -> Non
 
 
 def test_serving_others_without_a_token_is_refused(tmp_path: Path) -> None:
-    result = CliRunner().invoke(build_cli(), ["serve", "--host", "0.0.0.0", "--store", f"sqlite:///{tmp_path}/x.db"])
+    result = CliRunner().invoke(
+        build_cli("serve"), ["serve", "--host", "0.0.0.0", "--store", f"sqlite:///{tmp_path}/x.db"]
+    )
     assert result.exit_code == 2
     assert "LAZARETTO_TOKEN" in result.output

@@ -147,7 +147,7 @@ async def test_on_the_command_line(open_guard: Callable[..., Guard], tmp_path: P
     environment = {"LAZARETTO_STORE": store, "LAZARETTO_POLICY": str(policy), "COLUMNS": "200"}
 
     def run(*arguments: str) -> Any:
-        return CliRunner().invoke(build(), list(arguments), env=environment)
+        return CliRunner().invoke(build(arguments[0]), list(arguments), env=environment)
 
     shown = run("held").stdout
     assert made["proposal"] in shown and f"rewrite 1, because {made['origin']} is held" in shown

@@ -210,9 +210,8 @@ def test_answers_are_audited_before_the_agent_acts(chat: Any, claude: Any, upstr
     upstream.says, upstream.tool = "fine", '{"for": "poison"}'
     one = chat.chat.completions.create(model="m", messages=hello).choices[0]
     assert one.message.tool_calls is None
-    assert all(
-        block.type == "text" for block in claude.messages.create(model="m", max_tokens=9, messages=hello).content
-    )
+    said = claude.messages.create(model="m", max_tokens=9, messages=hello).content
+    assert said and all(block.type == "text" for block in said)
     upstream.says, upstream.tool = "mend it", ""
     assert chat.chat.completions.create(model="m", messages=hello).choices[0].message.content == "mended"
 

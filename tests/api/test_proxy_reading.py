@@ -392,5 +392,5 @@ def test_a_key_file_without_keys_does_not_open_the_proxy(tmp_path: Path) -> None
     from lazaretto.cli import build
 
     arguments = ["proxy", "--upstream", "http://127.0.0.1:9", "--keys", str(tmp_path / "missing.json"), "--port", "0"]
-    done = CliRunner().invoke(build(), [*arguments, "--store", f"sqlite:///{tmp_path}/x.db"])
+    done = CliRunner().invoke(build(arguments[0]), [*arguments, "--store", f"sqlite:///{tmp_path}/x.db"])
     assert done.exit_code != 0 and "key" in str(done.output) + str(done.exception)

@@ -20,7 +20,7 @@ RUNNER = CliRunner()
 
 
 def findings(store: Path) -> tuple[int, dict[str, dict[str, object]]]:
-    result = RUNNER.invoke(build(), ["doctor", "--json", "--store", f"sqlite:///{store}"])
+    result = RUNNER.invoke(build("doctor"), ["doctor", "--json", "--store", f"sqlite:///{store}"])
     return result.exit_code, {f["part"]: f for f in json.loads(result.output)["findings"]}
 
 
@@ -65,7 +65,7 @@ def test_a_missing_extra_is_named_with_its_install_command(tmp_path: Path, monke
 
 def test_the_install_command_keeps_its_brackets_in_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installed, "EXTRAS", (("lazaretto[vision]", "no_such_module", "reading text in pictures"),))
-    shown = RUNNER.invoke(build(), ["doctor", "--store", f"sqlite:///{tmp_path / 'crew.db'}"])
+    shown = RUNNER.invoke(build("doctor"), ["doctor", "--store", f"sqlite:///{tmp_path / 'crew.db'}"])
     assert "pip install 'lazaretto[vision]'" in shown.stdout
 
 

@@ -65,7 +65,7 @@ def test_a_file_is_judged_past_its_bad_lines(tmp_path) -> None:
     ]
     source, target = tmp_path / "memories.jsonl", tmp_path / "verdicts.jsonl"
     source.write_text("\n".join(lines) + "\n")
-    done = RUNNER.invoke(build(), ["screen", "--batch", str(source), "--out", str(target)])
+    done = RUNNER.invoke(build("screen"), ["screen", "--batch", str(source), "--out", str(target)])
     assert done.exit_code == 2
     assert "line 2" in done.stderr and "line 4" in done.stderr
     found = {v["id"]: v for v in map(json.loads, target.read_text().splitlines())}
@@ -77,19 +77,19 @@ def test_a_file_is_judged_past_its_bad_lines(tmp_path) -> None:
 
 @pytest.mark.slow
 def test_one_text(tmp_path) -> None:
-    done = RUNNER.invoke(build(), ["screen", "--text", "The meeting is at ten.", "--json"])
+    done = RUNNER.invoke(build("screen"), ["screen", "--text", "The meeting is at ten.", "--json"])
     assert done.exit_code == 0 and json.loads(done.stdout)["ruling"] == "allow"
 
 
 def test_it_needs_exactly_one_input(tmp_path) -> None:
-    assert RUNNER.invoke(build(), ["screen"]).exit_code == 2
-    assert RUNNER.invoke(build(), ["screen", "--batch", str(tmp_path / "none.jsonl")]).exit_code == 2
+    assert RUNNER.invoke(build("screen"), ["screen"]).exit_code == 2
+    assert RUNNER.invoke(build("screen"), ["screen", "--batch", str(tmp_path / "none.jsonl")]).exit_code == 2
     empty = tmp_path / "empty.jsonl"
     empty.write_text("")
-    done = RUNNER.invoke(build(), ["screen", "--batch", str(empty), "--out", str(tmp_path / "o"), "--json"])
+    done = RUNNER.invoke(build("screen"), ["screen", "--batch", str(empty), "--out", str(tmp_path / "o"), "--json"])
     assert done.exit_code == 0 and json.loads(done.stdout)["judged"] == 0
     empty.write_text("{no\n")
-    done = RUNNER.invoke(build(), ["screen", "--batch", str(empty), "--out", str(tmp_path / "p"), "--json"])
+    done = RUNNER.invoke(build("screen"), ["screen", "--batch", str(empty), "--out", str(tmp_path / "p"), "--json"])
     assert done.exit_code == 2 and done.stderr == "" and "line 1" in json.loads(done.stdout)["unusable"][0]
 
 
@@ -109,7 +109,7 @@ def test_a_line_is_judged_by_the_memories_it_brings(tmp_path: Path) -> None:
     ]
     given, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     given.write_text("\n".join(map(json.dumps, lines)))
-    result = RUNNER.invoke(build(), ["screen", "--batch", str(given), "--out", str(out)])
+    result = RUNNER.invoke(build("screen"), ["screen", "--batch", str(given), "--out", str(out)])
     assert result.exit_code == 2 and "line 5: memories[0].source" in " ".join(result.output.split())
     found = {one["id"]: one for one in map(json.loads, out.read_text().splitlines())}
     assert (found["poison"]["relation"], found["poison"]["with"]) == ("contradicts", [1])

@@ -221,11 +221,11 @@ def test_setting_up_from_a_folder_says_where_it_is(monkeypatch: pytest.MonkeyPat
 
     (tmp_path / "e5-small-q4.bin").write_bytes(b"small")
     monkeypatch.setenv(base.FOLDER, str(tmp_path / "here"))
-    wrong = CliRunner().invoke(build(), ["deep", "setup", "e5", "--from", str(tmp_path)])
+    wrong = CliRunner().invoke(build("deep"), ["deep", "setup", "e5", "--from", str(tmp_path)])
     assert wrong.exit_code == 5 and "sha256" in wrong.output
     small = base.Trunk("e5", {"e5-small-q4.bin": _sha256(b"small")}, (), 0)
     monkeypatch.setitem(base.TRUNKS, "e5", small)
-    done = CliRunner().invoke(build(), ["deep", "setup", "e5", "--from", str(tmp_path)])
+    done = CliRunner().invoke(build("deep"), ["deep", "setup", "e5", "--from", str(tmp_path)])
     assert done.exit_code == 0 and "e5 is ready in" in done.output and is_set_up("e5")
 
 
@@ -256,7 +256,7 @@ def test_without_lazaretto_deep_nothing_is_fetched_and_the_command_says_what_to_
     if importlib.util.find_spec("lazaretto_deep") is not None:
         pytest.skip("lazaretto-deep is installed here")
     monkeypatch.setattr(base, "_fetch", lambda *_: pytest.fail("fetched what nothing can use"))
-    told = CliRunner().invoke(build(), ["deep", "setup"])
+    told = CliRunner().invoke(build("deep"), ["deep", "setup"])
     assert told.exit_code == 5 and "pip install 'lazaretto[deep]'" in told.output.replace("\n", " ")
     assert not (tmp_path / "deep").exists()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, EntryPoints
+from importlib.metadata import EntryPoint
 
 import pytest
 
@@ -32,7 +32,17 @@ def test_the_operator_allows_a_module_by_its_whole_name(monkeypatch: pytest.Monk
 
 def test_what_is_installed_may_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint("hashing", "lazaretto.testing:HashingEmbedder", plugins.EMBEDDERS.group)
-    monkeypatch.setattr(plugins, "entry_points", lambda group: EntryPoints([point] if group == point.group else []))
+    monkeypatch.setattr(plugins, "installed_points", lambda group: (point,) if group == point.group else ())
     assert isinstance(embedder_named("hashing", by_file=True), HashingEmbedder)
     with pytest.raises(InputError, match="unknown"):
         embedder_named("nothing", by_file=True)
+
+
+def test_what_is_installed_is_read_once_for_a_search_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("hashing", "lazaretto.testing:HashingEmbedder", "lazaretto.read-once")
+    asked: list[str] = []
+    monkeypatch.setattr(plugins, "entry_points", lambda group: asked.append(group) or [point])
+    table = plugins.PluginTable("embedder", point.group, {})
+    assert table.names() == ("hashing",) and table.factory("hashing") is HashingEmbedder and asked == [point.group]
+    monkeypatch.syspath_prepend("elsewhere")
+    assert table.names() == ("hashing",) and asked == [point.group] * 2, "another path may hold other packages"

@@ -232,7 +232,7 @@ def test_one_agent_alone_is_read_in_time_and_not_called_clear_before(store: str,
         calls = [first.calls] + [(done := guard.foresight.before_turn("ada")).calls for _ in range(24)]
         assert done.clear and sum(calls) <= 4 * (6 + 3), "a quarter of a memory each turn"
         readings = mode_of(guard).monitor.readings.values()
-        assert all(reading.collapse is not None for reading in readings)
+        assert readings and all(reading.collapse is not None for reading in readings)
 
 
 def test_new_memories_are_measured_a_few_at_a_time(store: str, parts: Any) -> None:

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lazaretto.cli import build
+from lazaretto.cli.application import named_command
 from lazaretto.cli.repair import _show_plan
 from lazaretto.policy import Policy, presets
 from lazaretto.types import RepairPlan, RepairStep
@@ -23,7 +24,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.chdir(tmp_path)
 
     def call(*words: str, code: int = 0, stdin: str | None = None) -> Any:
-        done = CliRunner().invoke(build(), list(words), input=stdin)
+        done = CliRunner().invoke(build(named_command(words)), list(words), input=stdin)
         assert done.exit_code == code, f"{words}: {done.output}\n{done.exception!r}"
         assert "Traceback" not in done.output
         return json.loads(done.stdout) if "--json" in words and code in (0, 1) else done.output

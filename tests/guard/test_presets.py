@@ -160,7 +160,7 @@ def test_a_table_that_no_stage_uses_is_a_warning(
     nothing = {c.value: {"stages": [["structure"]]} for c in Channel}
     assert Policy.read({"channels": nothing}).unused_tables() == (), "tables of the preset are nobody's mistake"
     store = f"sqlite:///{tmp_path / 'x.db'}"
-    doctor = CliRunner().invoke(build(), ["doctor", "--policy", str(file), "--store", store, "--json"])
+    doctor = CliRunner().invoke(build("doctor"), ["doctor", "--policy", str(file), "--store", store, "--json"])
     assert "settings of memory" in doctor.output and "preset 'minimal'" in doctor.output
 
 
@@ -182,7 +182,7 @@ async def test_loading_that_fails_is_a_fault_and_is_tried_again(open_guard: Call
 def test_doctor_says_which_gates_of_the_policy_run(tmp_path: Path, without_packages: None) -> None:
     def doctor(*more: str) -> Any:
         store = f"sqlite:///{tmp_path / 'crew.db'}"
-        return CliRunner().invoke(build(), ["doctor", "--store", store, *more], env={"COLUMNS": "300"})
+        return CliRunner().invoke(build("doctor"), ["doctor", "--store", store, *more], env={"COLUMNS": "300"})
 
     found = doctor()
     assert found.exit_code == 0 and "gate memory" in found.output and "pip install 'lazaretto[" in found.output

@@ -75,13 +75,11 @@ def test_a_report_rests_on_what_its_agent_met(store_url: str) -> None:
         for _ in range(2):
             accused = [honest, own, sent]
             guard.report("went there", agent="eve", success=False, rests_on=accused, principal="key:eve")
+        assert {one.item: one.voices for one in guard.incidents.suspects()} == {own: 1, sent: 1}
         guard.report("stayed", agent="ann", success=True, rests_on=[honest])
         bodies = [event.body or {} for event in guard.ledger.events(kinds=(EventKind.REPORTED,))]
         assert [body["rests_on"] for body in bodies] == [[own, sent], [own, sent], [honest]]
         assert bodies[0]["claimed"] == [honest] and "claimed" not in bodies[2]
-        found = {one.item: one for one in guard.incidents.suspects()}
-        assert honest not in found
-        assert all(one.voices == 1 for one in found.values())
         guard.recall(agent="p7", items=[honest], principal="key:eve")
         guard.report("went", agent="eve", success=False, rests_on=[honest], principal="key:eve")
         last = [event.body or {} for event in guard.ledger.events(kinds=(EventKind.REPORTED,))][-1]
@@ -89,6 +87,16 @@ def test_a_report_rests_on_what_its_agent_met(store_url: str) -> None:
         with pytest.raises(UnknownItem):
             guard.report("went", agent="eve", rests_on=["it_none"], principal="key:eve")
         assert guard.ledger.verify().ok
+
+
+def test_a_suspicion_says_how_many_principals_reported_it(store_url: str) -> None:
+    with SyncGuard.open(store_url, MINIMAL) as guard:
+        item = guard.exchange("see you at noon", sender="ann", receiver="eve").item
+        for _ in range(2):
+            guard.report("went there", agent="eve", success=False, rests_on=[item], principal="key:eve")
+        assert [one.voices for one in guard.incidents.suspects()] == [1]
+        guard.report("went too", agent="ann", success=False, rests_on=[item])
+        assert [(one.item, one.voices, one.failed) for one in guard.incidents.suspects()] == [(item, 2, 3)]
 
 
 def test_a_name_that_was_used_for_other_fields_is_refused(tmp_path: Path) -> None:

@@ -194,7 +194,8 @@ async def test_calling_the_origin_fine_takes_back_what_was_cut_and_rewritten(
     else:
         receipt = await one.guard.release(one.made["origin"], reason="honest")
     assert one.texts() == before and one.guard.graph.came_from(one.made["plain"]) == edges
-    assert all(one.undone for one in await one.guard.repairs.receipts() if one.plan.repair == "contain")
+    contained = [made.undone for made in await one.guard.repairs.receipts() if made.plan.repair == "contain"]
+    assert contained and all(contained)
     assert one.guard.ledger.verify().ok
     if how == "release":
         await one.guard.repairs.undo(receipt.id)
@@ -227,6 +228,7 @@ async def test_each_act_of_a_repair_has_a_line(
     await one.guard.recheck()
     (receipt,) = await one.guard.repairs.receipts()
     lines = [record.getMessage() for record in caplog.records if record.name == "lazaretto.acts"]
+    assert receipt.plan.steps
     for step in receipt.plan.steps:
         what = "is rewritten as" if step.action == "replace" else "is cut loose from"
         assert any(line.startswith(f"{step.item} {what}") and receipt.id in line for line in lines), step

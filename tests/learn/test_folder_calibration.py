@@ -127,10 +127,10 @@ def test_the_command(folder: Path, tmp_path: Path, stub_url: str) -> None:
     to = tmp_path / "out.json"
     words = ["foresight", "calibrate", str(folder), "--model", "stub", "--base-url", stub_url, "--to", str(to)]
     words += ["--embedder", f"{__name__}:embedder", "--agents", "8", "--rounds", "1", "--memories", "20"]
-    done = CliRunner().invoke(build(), words)
+    done = CliRunner().invoke(build(words[0]), words)
     assert done.exit_code == 0, done.output
     assert "wrote" in done.output and read_calibration(to).source["chat"] == "stub"
-    assert CliRunner().invoke(build(), [*words, "--json"]).exit_code == 0
+    assert CliRunner().invoke(build(words[0]), [*words, "--json"]).exit_code == 0
     for changed, said in ((("--embedder", "nonsense"), "'nonsense' is unknown"), (("--agents", "1"), "agents: is 1")):
-        wrong = CliRunner().invoke(build(), [*words, *changed])
+        wrong = CliRunner().invoke(build(words[0]), [*words, *changed])
         assert wrong.exit_code == 2 and said in " ".join(wrong.output.split())

@@ -170,7 +170,8 @@ def test_erased_claims_leave_no_digest_and_lost_ones_are_told(store_url: str) ->
     with Ledger.open(store_url) as ledger:
         ids = fill(ledger)
         ledger.erase(ids[1], "asked")
-        assert all(event.body is None for event in ledger.events(subject=f"claims:{ids[1]}"))
+        bodies = [event.body for event in ledger.events(subject=f"claims:{ids[1]}")]
+        assert bodies and not any(bodies)
         assert ledger.verify().ok and not ledger.verify().unproved
         alter(store_url, f"DELETE FROM lz_claims WHERE item = '{ids[7]}'")
         assert not ledger.verify().ok

@@ -253,10 +253,9 @@ def test_the_proofs_themselves_are_verified(tmp_path: Path, statement: str) -> N
 
 def test_the_commands_sign_rotate_and_verify(tmp_path: Path) -> None:
     pytest.importorskip("cryptography", reason="needs the sign extra")
-    run, app = CliRunner(), build_cli()
 
     def lazaretto(*words: object, code: int = 0) -> str:
-        answer = run.invoke(app, [str(word) for word in words])
+        answer = CliRunner().invoke(build_cli(str(words[0])), [str(word) for word in words])
         assert answer.exit_code == code, answer.output
         return answer.output
 

@@ -116,7 +116,7 @@ def test_the_command_says_what_was_wrong_and_that_it_is_good(store_url: str) -> 
         fill(ledger)
     alter(store_url, "DELETE FROM lz_edges WHERE seq = 2")
     runner = CliRunner()
-    verified = runner.invoke(build(), ["ledger", "verify", "--store", store_url])
+    verified = runner.invoke(build("ledger"), ["ledger", "verify", "--store", store_url])
     assert verified.exit_code == 1 and "run 'lazaretto ledger rebuild'" in " ".join(verified.output.split())
-    rebuilt = runner.invoke(build(), ["ledger", "rebuild", "--store", store_url])
+    rebuilt = runner.invoke(build("ledger"), ["ledger", "rebuild", "--store", store_url])
     assert rebuilt.exit_code == 0 and "lz_edges" in rebuilt.output and "good now" in rebuilt.output

@@ -336,7 +336,7 @@ def test_erased_content_is_gone_and_the_chain_stays_valid(ledger: Ledger) -> Non
     assert ledger.item(item.id).text == "" and ledger.state(item.id).erased
     assert ledger.search("telephone") == [] and ledger.find_fingerprints("text", ["abc"]) == []
     assert (item.id, EdgeKind.DERIVED_FROM, parent.id) in [(e.source, e.kind, e.target) for _, e in ledger.edges()]
-    assert all(event.body is None for event in ledger.events(subject=item.id, limit=2))
+    assert [event.body for event in ledger.events(subject=item.id, limit=2)] == [None, None]
     with pytest.raises(InputError):
         ledger.erase(item.id, "again")
     with pytest.raises(UnknownItem):

@@ -128,9 +128,10 @@ async def test_the_server_over_http_asks_for_its_token(minimal: list[str], monke
     from mcp.client.streamable_http import streamable_http_client
 
     with over_http("serve", *minimal, "--token", "a-long-enough-token-for-a-test") as url:
-        with pytest.raises(BaseException):  # noqa: B017  # a group of the protocol's own errors
-            async with Client(url) as client:
-                await client.list_tools()
+        asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        async with httpx2.AsyncClient() as http:
+            for headers in ({}, {"Authorization": "Bearer another-token-of-the-same-length"}):
+                assert (await http.post(url, json=asked, headers=headers)).status_code == 401
         async with (
             httpx2.AsyncClient(headers={"Authorization": "Bearer a-long-enough-token-for-a-test"}) as http,
             Client(streamable_http_client(url, http_client=http)) as client,

@@ -136,7 +136,8 @@ def test_containing_a_long_chain_isolates_near_and_rewrites_far(guard: Guard) ->
     assert [actions[i] for i in items[3:6]] == ["replace"] * 3
     assert all(s.detail["strategy"] == "rewrite" for s in plan.steps if s.item in items[3:6])
     receipt = guard.run(guard.repairs.apply(plan))
-    assert all("passwords" not in one.text for one in guard.run(guard.recall("museum", agent="reader", limit=50)))
+    recalled = guard.run(guard.recall("museum", agent="reader", limit=50))
+    assert recalled and all("passwords" not in one.text for one in recalled)
     guard.run(guard.repairs.undo(receipt.id))
     assert all(guard.ledger.state(i).superseded_by is None for i in items)
 

@@ -72,7 +72,9 @@ async def test_a_repair_is_one_append(guard: Guard) -> None:
     await guard.repairs.apply(await guard.repairs.plan(ids["root"], "isolate", descendants=True))
     repair, *lessons = guard.ledger.events(after=before)
     assert repair.kind is EventKind.REPAIRED
-    assert all(e.kind is EventKind.NOTED and e.subject.startswith("known:") for e in lessons), "what it taught follows"
+    assert lessons and all(e.kind is EventKind.NOTED and e.subject.startswith("known:") for e in lessons), (
+        "what it taught follows"
+    )
 
 
 async def test_undo_restores_exactly_and_only_once(guard: Guard) -> None:

@@ -67,7 +67,7 @@ def test_names_and_texts_cannot_act_on_a_terminal_or_in_a_log(tmp_path: Path, mo
     assert printable(name) == "a\\n::error file=x::owned\\x1b]0;owned\\x07.md"
     (tmp_path / name).write_text(ORDER + "\x1b[2J")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    result = CliRunner().invoke(build(), ["scan", str(tmp_path), "--no-contradictions", "--workers", "1"])
+    result = CliRunner().invoke(build("scan"), ["scan", str(tmp_path), "--no-contradictions", "--workers", "1"])
     assert result.exit_code in (1, 2), result.output
     assert "\x1b" not in result.output and "\x07" not in result.output
     assert not any(line.startswith("::error") for line in result.output.splitlines())
@@ -78,6 +78,6 @@ def test_a_folder_that_may_not_be_entered_is_a_clear_error(tmp_path: Path, monke
         raise PermissionError(13, "Permission denied", str(self))
 
     monkeypatch.setattr("lazaretto.ledger.store.Path.exists", denied)
-    result = CliRunner().invoke(build(), ["held", "--store", f"sqlite:///{tmp_path / 'x.db'}"])
+    result = CliRunner().invoke(build("held"), ["held", "--store", f"sqlite:///{tmp_path / 'x.db'}"])
     assert result.exit_code == 3 and "Permission denied" in result.output + getattr(result, "stderr", "")
     assert "Traceback" not in result.output

@@ -215,7 +215,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """The command in a folder and with a home of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    return lambda *words: CliRunner().invoke(build(), ["scan", *map(str, words)])
+    return lambda *words: CliRunner().invoke(build("scan"), ["scan", *map(str, words)])
 
 
 def test_the_exit_code_says_what_was_found(run: Callable[..., Any], folder: Path, tmp_path: Path) -> None:

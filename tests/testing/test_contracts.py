@@ -138,7 +138,7 @@ def test_installed_parts_join_the_table(monkeypatch: pytest.MonkeyPatch) -> None
 
     point = EntryPoint("mine", "lazaretto.testing:ScriptedGate", "lazaretto.gates")
     takeover = EntryPoint("structure", "lazaretto.testing:ScriptedGate", "lazaretto.gates")
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [point, takeover])
+    monkeypatch.setattr(plugins, "installed_points", lambda group: (point, takeover))
     assert "mine" in plugins.GATES.names()
     assert plugins.GATES.factory("mine") is ScriptedGate
     assert plugins.GATES.factory("structure") is structure.make, "a built-in name cannot be taken over"

@@ -227,8 +227,7 @@ def test_a_killed_run_goes_on_where_it_was(tiny, tmp_path, how) -> None:
     output = process.communicate(timeout=240)[1].decode()
     assert process.returncode == (-9 if how == signal.SIGKILL else 130)
     assert how == signal.SIGKILL or "Run it again to go on" in " ".join(output.split())
-    for path in folder.path.glob("*.json"):
-        assert orjson.loads(path.read_bytes())["outcome"] == "held"
+    assert not list(folder.path.glob("*.json")), "the first unit was not done, so none is"
     begun = next((folder.path / "work").glob("*/begun")).parent.name
     assert run_experiment(experiment, RunOptions(tmp_path / "out", seeds=1)) == {Outcome.HELD: 2}
     assert measures(experiment, tmp_path / "out")[begun] == {"value": 1.0, "resumed": True}

@@ -52,10 +52,12 @@ def test_every_attack_stands_in_every_channel_over_the_seeds() -> None:
 
 
 def test_what_attacks_want_is_in_their_words() -> None:
-    for row in lines("orders"):
+    orders, worms = list(lines("orders")), list(lines("worms"))
+    assert orders and worms
+    for row in orders:
         values = [value for name, value in row["call"].items() if name != "tool"]
-        assert all(value in row["text"] for value in values)
-    assert all(row["mark"] in row["text"] for row in lines("worms"))
+        assert values and all(value in row["text"] for value in values)
+    assert all(row["mark"] in row["text"] for row in worms)
 
 
 @pytest.mark.parametrize(

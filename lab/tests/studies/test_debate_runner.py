@@ -127,6 +127,7 @@ def test_every_debate_experiment_reads_and_has_known_settings(name: str) -> None
     from lazaretto_lab.studies.debate.runner import _checked
 
     experiment = load_experiment(name, FOLDER)
+    assert experiment.expanded_rows()
     for row in experiment.expanded_rows():
         _checked(row.settings)
         assert row.settings["kind"] in ("text", "image", "pair")

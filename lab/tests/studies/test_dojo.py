@@ -206,7 +206,7 @@ def test_units_are_played_once_with_each_question_asked_once(tmp_path: Path) -> 
     rows = [row for one in work.finished(tmp_path) for row in one["rows"]]
     assert len(rows) == 4 * sum(len(one.pairs) for one in wanted) and not any("fault" in row for row in rows)
     attacked = [row for row in rows if row["injection"]]
-    assert all(row["attack"] == (row["defence"] == "none") for row in attacked)
+    assert attacked and all(row["attack"] == (row["defence"] == "none") for row in attacked)
     assert all(row["utility"] for row in attacked if row["defence"] == "none")
     assert "dialogue" in rows[0] and "dialogue" not in rows[-1]
     by_unit = len(set(model.asked)) * 2
@@ -256,7 +256,7 @@ def test_batches_fit_into_memory() -> None:
 
 
 def test_agentdojo_itself_is_played() -> None:
-    pytest.importorskip("agentdojo")
+    pytest.importorskip("agentdojo", reason="needs agentdojo: make agentdojo")
     assert len(suites.pairs("banking")) == 144 and len(suites.alone("slack")) == 21
 
     def solved(opener: Callable[[suites.Pair], suites.DojoWorld], pair: suites.Pair) -> tuple[tuple[bool, bool], bool]:
@@ -292,7 +292,7 @@ class Solver:
 
 @pytest.mark.parametrize("suite", suites.SUITES)
 def test_agentdojos_own_solutions_pass_its_checks_through_the_protocol(suite: str) -> None:
-    pytest.importorskip("agentdojo")
+    pytest.importorskip("agentdojo", reason="needs agentdojo: make agentdojo")
     pairs = suites.alone(suite)[:6]
     rows = work.run_unit(work.Unit(0, tuple(pairs)), Solver(pairs), lambda text: False, suites.DojoWorld)["rows"]
     assert not [row["fault"] for row in rows if "fault" in row]

@@ -53,5 +53,7 @@ def test_wrong_settings_are_named(tmp_path: Path) -> None:
 def test_the_experiment_files_name_settings_that_exist(name: str, tmp_path: Path) -> None:
     from lazaretto_lab.studies.notes.runner import _OWN, scenario_from
 
-    for row in load_experiment(f"notes/{name}").expanded_rows():
+    rows = load_experiment(f"notes/{name}").expanded_rows()
+    assert rows
+    for row in rows:
         scenario_from({k: v for k, v in row.settings.items() if k not in _OWN}, 0)

@@ -10,9 +10,11 @@ own parts with an entry point, for example in its ``pyproject.toml``::
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
 import importlib.util
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
@@ -34,13 +36,13 @@ class PluginTable:
 
     def names(self) -> tuple[str, ...]:
         """Every name that can be asked for."""
-        return tuple(sorted({*self.built_in, *(point.name for point in entry_points(group=self.group))}))
+        return tuple(sorted({*self.built_in, *(point.name for point in installed_points(self.group))}))
 
     def factory(self, name: str) -> Callable[..., Any]:
         """What makes the part. ``InputError`` for an unknown name; ``ImportError`` where an optional part is absent."""
         place = self.built_in.get(name)
         if place is None:
-            found = [point for point in entry_points(group=self.group) if point.name == name]
+            found = [point for point in installed_points(self.group) if point.name == name]
             if not found:
                 names = self.names()
                 near = difflib.get_close_matches(name, names, n=1)
@@ -49,6 +51,17 @@ class PluginTable:
             return _load(found[0])
         module, _, attribute = place.partition(":")
         return _load(EntryPoint(name, f"{module}:{attribute}", self.group))
+
+
+def installed_points(group: str) -> tuple[EntryPoint, ...]:
+    """The entry points of one group. A package that is installed later is found by the next process."""
+    return _read_points(group, tuple(sys.path))
+
+
+@functools.lru_cache(maxsize=16)
+def _read_points(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """Read once: the files of 200 packages take 14 ms, and every guard that is opened asks."""
+    return tuple(entry_points(group=group))
 
 
 def require(what: str, extra: str, *modules: str) -> None:

@@ -226,6 +226,7 @@ async def test_each_prompt_starts_with_the_one_before_and_sends_the_debate_once(
     )
     await hold_debate(panel, MARCH)
     files = [prompt[: prompt.rindex("\n\nYou are the")] for prompt in prompts[1:]]
+    assert len(files) > 3
     for earlier, later in itertools.pairwise(files):
         assert later.startswith(earlier)
     assert prompts[-1].count("speech of strict number 1") == 1

@@ -59,7 +59,7 @@ def test_a_seats_quotes_add_up_to_its_logit():
     reading = models.read(
         PreparedContent(Content("x", "First a calm clause. Then how to steal a car! And a calm end."))
     )
-    assert reading is not None
+    assert reading is not None and len(reading.debaters) == 2
     for role in reading.debaters.values():
         # Shares are relative to the mean token, so over all tokens they cancel; [CLS] and [SEP] hold the small rest.
         assert abs(sum(s.weight for s in role.spans)) < 0.5

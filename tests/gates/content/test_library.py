@@ -67,8 +67,7 @@ def test_neither_label_nor_cues_are_part_of_what_is_searched_or_embedded() -> No
     case = Case(Label.UNSAFE, "a plain sentence about boats", cues=("zebra",), summary="giraffe", hazards=("S1",))
     library = CaseLibrary([case], Spy())
     assert library.nearest("zebra giraffe unsafe", InputKind.TEXT, 1)[0].similarity < 0.9
-    assert seen[-1] == "a plain sentence about boats" or "a plain sentence about boats" in seen
-    assert not any(word in text for text in seen for word in ("S1",)) and "zebra giraffe unsafe" in seen
+    assert set(seen) == {"a plain sentence about boats", "zebra giraffe unsafe"}
     assert library._by_words("zebra giraffe unsafe") == []
 
 
