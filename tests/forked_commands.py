@@ -1,4 +1,4 @@
-"""Runs ``lazaretto`` commands and Python programs in copies of one process that has loaded everything already.
+"""Runs ``lazaretto`` commands and Python programs (files, not ``-c``) in copies of one process that has loaded all.
 
 A start of Python loads for three seconds, and the pages of the documentation start it a hundred times. A copy of the
 process has the caller's folder, environment, arguments and standard streams, and ends with the command's exit code.
@@ -26,12 +26,17 @@ from types import ModuleType
 
 NOT_FORKED = ("serve", "proxy", "mcp")
 """Commands that run until a signal ends them: they are started as ever."""
-LIBRARIES = ("lazaretto_lab.cli.bench", "lazaretto_lab.cli.epidemic", "onnxruntime", "tokenizers", "matplotlib.pyplot")
+LIBRARIES = (
+    "lazaretto_lab.cli.bench", "lazaretto_lab.cli.epidemic", "onnxruntime", "tokenizers", "matplotlib.pyplot",
+    "langchain.chat_models", "langgraph.graph", "langgraph.store.memory", "langgraph.checkpoint.memory",
+)  # fmt: skip
 CLIENT = """#!{python} -IS
 import json, os, socket, sys
 words = sys.argv[1:]
 if {kind!r} == "lazaretto" and words[:1] and words[0] in {not_forked!r}:
     os.execv({real!r}, [{real!r}, *words])
+if {kind!r} == "python" and not (words and words[0].endswith(".py")):
+    os.execv({python!r}, [{python!r}, *words])
 with socket.socket(socket.AF_UNIX) as asked:
     asked.connect({socket!r})
     told = json.dumps([{kind!r}, words, os.getcwd(), dict(os.environ)]).encode()
@@ -43,10 +48,11 @@ sys.exit(int.from_bytes(answer, "big") if answer else 70)
 
 
 def folder_of_commands(folder: Path, address: Path) -> Path:
-    """Write ``lazaretto`` and ``run-python``, which ask the process at a socket; the folder goes first in ``PATH``."""
+    """Write ``lazaretto``, ``python`` and ``run-python`` (a text), which ask the process at a socket; the folder goes
+    first in ``PATH``."""
     folder.mkdir(exist_ok=True)
     real = str(Path(sys.executable).parent / "lazaretto")
-    for kind in ("lazaretto", "run-python"):
+    for kind in ("lazaretto", "python", "run-python"):
         client = folder / kind
         words = {"python": sys.executable, "kind": kind, "not_forked": NOT_FORKED, "real": real, "socket": str(address)}
         client.write_text(CLIENT.format(**words))
@@ -81,12 +87,17 @@ def become(kind: str, words: list[str], folder: str, environment: dict[str, str]
     os.environ.clear()
     os.environ.update(environment)
     sys.modules["__main__"] = program = ModuleType("__main__")
-    code = "from lazaretto.cli import main; main()"
+    code, name = "from lazaretto.cli import main; main()", "<string>"
     if kind == "run-python":
         sys.path.insert(0, "")
         code, *words = words
+    if kind == "python":
+        kind, *words = words
+        code, name = Path(kind).read_text(), kind
+        sys.path.insert(0, str(Path(kind).resolve().parent))
+        program.__file__ = kind
     sys.argv = [kind, *words]
-    exec(compile(code, "<string>", "exec"), program.__dict__)
+    exec(compile(code, name, "exec", dont_inherit=True), program.__dict__)
 
 
 def ended(program: Callable[[], None]) -> int:
