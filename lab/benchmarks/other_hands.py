@@ -24,7 +24,7 @@ from typing import Any
 
 from everyday import FIRST, REPOSITORY, RESULTS, Row, crossed, measured_commit, progress, ruled, share
 
-LISTS = ("other_hands", "copy_orders", "mild_orders")
+LISTS = ("other_hands", "copy_orders", "mild_orders", "hidden_changes")
 
 
 def judged(folder: Path) -> list[Row]:

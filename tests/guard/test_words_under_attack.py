@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from tests.guard.test_words_that_count import MORE, Open, kept, listed, opened, visible
@@ -126,3 +126,41 @@ async def test_nor_releases_what_is_called_harmful_at_that_moment(
     with pytest.raises(RepairRefused):
         await guard.release(first, by="bob")
     assert tries and visible(guard, first, mine) == [False, False]
+
+
+async def older_code(guard: Guard, monkeypatch: pytest.MonkeyPatch, *words: tuple[str, str]) -> None:
+    """Words as older versions gave them: copies were not told that the last one is replaced."""
+    with monkeypatch.context() as before:
+        before.setattr(guard._core.lessons, "_align", lambda _items: None)
+        before.setattr(guard._core.copies, "settled_with", lambda _item, _label: {})
+        for item, label in words:
+            await guard.label(item, label, by="ana")
+
+
+@pytest.mark.parametrize("then", ["harmful", "benign"])
+async def test_a_word_that_is_taken_back_shows_no_copy_that_was_blocked_before_it(
+    opened: Open, then: Literal["harmful", "benign"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard = opened(mode="observe")  # where the gates let both be used
+    first, copy = await kept(guard), await kept(guard, agent="bob", source="untrusted_document")
+    await guard.label(first, "harmful", by="ana")
+    assert visible(guard, copy) == [False]
+    await older_code(guard, monkeypatch, (first, "benign"))
+    assert visible(guard, first, copy) == [True, False], "left by older code"
+    word = await guard.label(first, then, by="ben")
+    assert visible(guard, copy) == [False], "nor does giving the word show it, which does not cover it"
+    back = await guard.unlabel(word.seq, by="ben")
+    assert visible(guard, copy) == [False] and copy not in back.restored
+    assert copy in back.left
+    await guard.label(copy, "benign", by="ana")
+    assert visible(guard, copy) == [True], "a word on the copy itself settles it"
+
+
+async def test_two_words_taken_back_one_after_the_other_show_their_copy(opened: Open) -> None:
+    guard = opened(mode="observe")
+    one, other, copy = await kept(guard), await kept(guard), await kept(guard, agent="bob")
+    words = [await guard.label(item, "harmful", by="ana") for item in (one, other)]
+    for word in reversed(words):
+        assert visible(guard, copy) == [False]
+        await guard.unlabel(word.seq, by="ana")
+    assert visible(guard, copy) == [True]

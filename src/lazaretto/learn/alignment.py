@@ -7,6 +7,7 @@ copy after a word overrules it. Nothing is removed: what a copy was told is set 
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from lazaretto.types import BY_PERSON, COPY_OF, MACHINE, Decision, Draft, Event,
 
 _TRIES = 10
 CHANGED = "it was changed since by something else"
+LEFT = "it was blocked before by a word that an older version let stand for it; label it by itself"
 Key = int | str
 """A word: a label by its number, a release by its receipt."""
 
@@ -63,6 +65,11 @@ class _Copy:
     def returns(self) -> bool:
         """Whether words let it be in use, once it stands as it should."""
         return self.before.visible if self.word is None else _label(self.word) == "benign"
+
+    @property
+    def shows(self) -> bool:
+        """Whether it would come into use because no word counts for it any more."""
+        return self.word is None and self.before.visible and not self.now.visible
 
     @property
     def as_told(self) -> bool:
@@ -162,6 +169,7 @@ class Alignment:
         for item, before in (states_before(self._ledger, since) if since else {}).items():
             found[item].before = before
         done.left = {item: CHANGED for item, one in found.items() if not one.as_told}
+        done.left |= {item: LEFT for item, one in found.items() if one.shows and _was_left(one.given, firsts)}
         return self._without_tainted([one for item, one in found.items() if item not in done.left])
 
     def _without_tainted(self, copies: list[_Copy]) -> list[_Copy]:
@@ -215,6 +223,26 @@ def _counting(spoken: Spoken, firsts: Mapping[str, Spoken]) -> tuple[Key, Event 
         if (first, key) not in refused and event.seq > spoken.ruled and firsts[first].counts(key, event.seq):
             return key, event
     return 0, None
+
+
+def _was_left(given: Sequence[Event], firsts: Mapping[str, Spoken]) -> bool:
+    """Whether a word blocked a copy that had been replaced before the last one was given or taken back.
+
+    Copies are told at once today; older versions left them. What no longer blocks such a copy was not what happened
+    last, so it is not shown for that.
+    """
+    told = [event for event in given if names_a_word(event)]
+    for event, after in itertools.zip_longest(told, told[1:]):
+        first = firsts[origin(event)]
+        word = word_of(event, first)
+        if _label(event) != "harmful" or not isinstance(word, int):
+            continue
+        replaced = next((one.seq for one in first.words if one.seq > word), None)
+        if replaced is None or (after is not None and word_of(after, firsts[origin(after)]) == replaced):
+            continue
+        if (first.newest_label > replaced) if after is None else (replaced < after.seq):
+            return True
+    return False
 
 
 def _naming(given: Sequence[Event]) -> Event | None:

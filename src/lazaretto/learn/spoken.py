@@ -68,6 +68,11 @@ class Spoken:
             return bool(self.words) and self.words[-1].seq == word
         return all(event.seq < since or _receipt(event) == word for event in self.words)
 
+    @property
+    def newest_label(self) -> int:
+        """The number of the last label of this item, taken back or not; 0: none."""
+        return self._labels[-1] if self._labels else 0
+
     def last_label(self, before: int) -> int:
         """The number of the last label of this item before an event, taken back or not; 0: none."""
         return max((seq for seq in self._labels if seq < before), default=0)
