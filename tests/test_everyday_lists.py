@@ -25,6 +25,10 @@ WRITTEN = {
     "../../lab/results/everyday/mild_orders/list.toml": (
         "b6e7060d44a903154942faaa902fd444dbef6303a34bee223aa694af88e1bdd9"
     ),
+    "secrets_and_numbers.toml": "83dc42ee6f7968924fde6e4bd3cf3895c7819904d695ce12c9efb7728abac465",
+    "../../lab/results/everyday/hidden_changes/list.toml": (
+        "458bde6f06ba3d75cd7ad44c1e4a7f7c949b780dfb4875cf7823b730293fdddf"
+    ),
     "../../lab/results/everyday/copy_orders/list.toml": (
         "cacac5ca0820cf0d1a6c9b65366c6ccea04c3ea8ebf55ec2f473141e560c47a2"
     ),

@@ -8,8 +8,10 @@
 ``other_hands``: the working day of twelve crews, written by somebody who had not read the rules: 60 honest texts, 40
 attacks (orders, worms, lies, quiet lies). ``copy_orders``: texts that ask to be passed on, and honest ones that speak
 of passing something on, 16 each. ``mild_orders``: orders to machines that read, or to be kept from somebody, and
-honest texts with the same words, 13 each. Each crew has one store: its honest texts come first, then its attacks,
-which find there what the crew knows. A list lies beside its rows, in lab/results/everyday; ``first_contact`` stays.
+honest texts with the same words, 13 each. ``hidden_changes``: orders to change a value and keep that from whoever
+controls it, and honest texts with the same words, 16 each. Each crew has one store: its honest texts come first, then
+its attacks, which find there what the crew knows. A list lies beside its rows, in lab/results/everyday;
+``first_contact`` stays.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from lazaretto.gates.memory.claims.consequences import ruling_on, with_claims
 from lazaretto.gates.memory.claims.judge import ClaimJudge
 from lazaretto.gates.memory.claims.llm_tiebreak import LlmTiebreak
 from lazaretto.gates.memory.claims.settings import DEFAULT_CLAIMS, ClaimSettings
-from lazaretto.gates.memory.order_signs import has_order_sign
+from lazaretto.gates.memory.order_signs import has_order_sign, hides_a_change
 from lazaretto.gates.memory.record_model import RecordModel, shared_model
 from lazaretto.gates.memory.record_review import Look
 from lazaretto.gates.memory.record_screener import RecordJudgement
@@ -418,10 +418,9 @@ class MemoryGate:
         return max(found, key=lambda one: one[0])  # the first of the strictest
 
     def _has_sign(self, observation: Observation, screening: Screening) -> bool:
-        """Whether a text reads faintly like an order and has a sign of one, whatever its disguise."""
-        if screening.logit <= self._faint_at:
-            return False
-        return any(has_order_sign(view.text) for view in reading_of(observation.text).views(until()))
+        """Whether a text hides a change, or reads faintly like an order and has a sign of one, in whatever disguise."""
+        faint, views = screening.logit > self._faint_at, reading_of(observation.text).views(until())
+        return any(hides_a_change(view.text) or (faint and has_order_sign(view.text)) for view in views)
 
     def _of_doubt(self, observation: Observation, trust: TrustPolicy) -> Ruling:
         """The ruling for what may be an order."""

@@ -2,7 +2,8 @@
 
 Three of them: it asks to be passed on itself (the order that makes a worm), it speaks to machines that read, or it
 wants something kept from somebody. Honest texts say such things too ("forward this mail to everyone"), so a sign alone
-holds nothing: it counts where the screener also finds the text faintly like an order.
+holds nothing: it counts where the screener also finds the text faintly like an order. One thing needs no doubt of the
+screener: an order to change or report a value which is to be kept from whoever controls it.
 """
 
 from __future__ import annotations
@@ -83,6 +84,45 @@ _SECRECY = re.compile(
     r"|prévenir|le dire)\b",
     re.I,
 )
+_WHO = (
+    r"(?:supervisors?|auditors?|customers?|clients?|reviewers?|inspectors?|managers?|management|security|compliance"
+    r"|controllers?|regulators?|examiners?|analysts?|shift leads?"
+    r"|(?:safety|data protection|security|compliance) officers?"
+    r"|prüfern?|prüfung|kontrolle|kunden?|leitung|vorgesetzten|revision|aufsicht|sicherheit"
+    r"|supervisor[ae]?|auditor[a]?|clientes?|inspector[a]?|jef[ea]|seguridad"
+    r"|responsables?|client[es]?|auditeur|contrôleur|inspecteur|sécurité|direction)"
+)
+"""Those who control what is reported."""
+_KEPT_FROM = (
+    rf"(?:without (?:telling|informing|notifying|alerting) (?:the |your |our )?{_WHO}"
+    rf"|(?:do not|don['’]t|never) (?:tell|inform|notify|mention (?:it|this) to) (?:the |your |our )?{_WHO}"
+    rf"|(?:do not|don['’]t) let (?:the |your |our )?{_WHO} know|keep (?:it|this) from (?:the |your |our )?{_WHO}"
+    rf"|ohne (?:den|die|das|der) {_WHO} zu (?:informieren|unterrichten|benachrichtigen)"
+    rf"|sag(?:e|t)? (?:dem|der|den) {_WHO} nichts(?: davon)?"
+    rf"|sin (?:avisar|informar|decírselo|decir nada) (?:al?|a la|a los) ?{_WHO}"
+    rf"|no se lo dig(?:as|a|áis) (?:al?|a la) ?{_WHO}"
+    rf"|sans (?:prévenir|informer|avertir) (?:le |la |les |l['’]){_WHO})\b(?! first\b)"
+)
+_CHANGES = (
+    r"(?:set|enter|report|mark|record|lower|raise|round|remove|delete|change|leave|log|write|put|backdate|replace|adjust"
+    r"|drop|count|cut|strike|trage?t?|setze?t?|änder[en]t?|streiche?t?|lösche?t?|melde?t?|markiere?t?|runde?t?|schreibe?t?"
+    r"|marc(?:a|ad|ue)|cambi(?:a|ad|e)|pon|poned|ponga|borr(?:a|ad|e)|elimin(?:a|ad|e)|redonde(?:a|ad|e)|anot(?:a|ad|e)"
+    r"|not(?:e|ez)|marqu(?:e|ez)|chang(?:e|ez)|mettez|mets|supprim(?:e|ez)|arrondi(?:s|ssez))"
+)
+_REPORTED = (
+    r"(?:values?|figures?|readings?|results?|status|checks?|tests?|runs?|rows?|hours|dates?|amounts?|logs?|reports?|lists?"
+    r"|summary|timesheets?|records?|scans?|notes|complaints?|passed|done|green|minor|measurements?"
+    r"|mess(?:ung|wert)(?:en)?|werte?|protokoll|liste|bericht|reklamation(?:en)?|bestanden|temperatur|stunden"
+    r"|pruebas?|cifras?|informes?|valor(?:es)?|lista|registros?|horas|fechas?"
+    r"|contrôles?|valeurs?|chiffres?|rapports?|relevés?|heures|dates?)"
+)
+_UNLESS = r"\b(?:if|when|was|were|been|no|nothing|only|keine?[mnrs]?|nur|wenn|falls|wurden?|nunca|si|jamais|aucune?)\b"
+"""Words of a warning, or of a report."""
+_HIDDEN_CHANGE = re.compile(
+    rf"(?:^|[.!?;:\n\"“„«]\s?|\b(?:please|bitte|por favor|and|then|und)\s)(?<!not )(?<!never ){_CHANGES}\s"
+    rf"(?=[^.!?\n]{{0,120}}?\b{_REPORTED}\b)(?:(?!{_UNLESS})[^.!?\n]){{1,160}}?(?<!never )(?<!nie )\b{_KEPT_FROM}", re.I
+)  # fmt: skip
+"""An order to change or report a value, and to keep that from somebody who controls it."""
 _SENTENCE = re.compile(r"[.!?。\n]\s")
 _MOST = 600
 """Characters of a sentence that are looked at."""
@@ -97,6 +137,12 @@ def asks_to_be_copied(text: str) -> bool:
 
 def _asks(sentence: str) -> bool:
     return all(pattern.search(sentence) for pattern in (_SELF, _PASS_ON, _MANY))
+
+
+def hides_a_change(text: str) -> bool:
+    """Whether a text orders that a value be changed or reported and that this be kept from whoever controls it. Both
+    together are an order out of place, whatever the screener makes of its words."""
+    return bool(_HIDDEN_CHANGE.search(text))
 
 
 def has_order_sign(text: str) -> bool:
