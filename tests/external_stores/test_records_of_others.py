@@ -13,7 +13,7 @@ from lazaretto import Channel, Evidence, ExternalRecord, Guard, InputError, Obse
 from lazaretto.external_stores.values import text_of, with_text
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Ledger, Store, migrations
-from lazaretto.ledger.refs import told_draft
+from lazaretto.ledger.refs import ref_draft
 from lazaretto.types import Draft, EventKind
 
 Open = Callable[..., Guard]
@@ -306,7 +306,7 @@ def test_refs_are_erased_exported_and_verified_with_their_item(store_url: str, t
     notes = [Observation("ann", Channel.MEMORY, f"note {n}", ref=Ref("s", "users/ann", str(n))) for n in range(3)]
     for note in notes:
         assert note.ref is not None
-        ledger.append_item(note, [told_draft("stored", note.id, note.ref)])
+        ledger.append_item(note, [ref_draft("stored", note.id, note.ref)])
     assert [(one.ref.key, one.wanted, one.there, one.due) for one in ledger.refs_of("s")] == [
         (str(n), notes[n].id, notes[n].id, False) for n in range(3)
     ]

@@ -215,7 +215,7 @@ def test_a_witness_that_is_away_stops_nothing(tmp_path: Path, caplog: pytest.Log
         )
         ledger.append([note("a note")])
         assert ledger.head().seq == 1
-    assert "could not be told" in caplog.text
+    assert "could not be sent to the witness" in caplog.text
 
 
 Change = Callable[[sqlite3.Connection], object]

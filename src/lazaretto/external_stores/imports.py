@@ -1,4 +1,4 @@
-"""Records that others wrote, taken in with what is known of where they came from."""
+"""Records that others wrote, imported with their known origins."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lazaretto.errors import InputError, TooLarge, UnknownItem
 from lazaretto.external_stores.outbox import agrees
 from lazaretto.external_stores.records import ExternalRecord, Imported
 from lazaretto.ledger import Ledger
-from lazaretto.ledger.refs import RefState, check_ref, told_draft
+from lazaretto.ledger.refs import RefState, check_ref, ref_draft
 from lazaretto.types import Decision, Ref
 
 Judge = Callable[[ExternalRecord, tuple[str, ...]], Awaitable[Decision]]
@@ -16,13 +16,13 @@ Judge = Callable[[ExternalRecord, tuple[str, ...]], Awaitable[Decision]]
 
 
 class RecordImporter:
-    """Takes records in, one after the other: what one was made from must be known before it."""
+    """Takes records in, one after the other: the parents of a record must be known before it."""
 
     def __init__(self, ledger: Ledger, judge: Judge) -> None:
         self._ledger, self._judge = ledger, judge
 
     async def run(self, records: Iterable[ExternalRecord], in_store: Callable[..., Awaitable[bool]]) -> Imported:
-        """Judge what is new or has changed; what is here already, as it is, is left alone."""
+        """Judge new and changed records; records that are already here, unchanged, are left alone."""
         items, held, refused, known = list[tuple[Ref, str]](), list[Ref](), list[tuple[Ref, str]](), 0
         for record in records:
             ref = check_ref(record.ref)
@@ -61,5 +61,5 @@ class RecordImporter:
     def _stands(self, state: RefState, item: str) -> bool:
         """Say that an item stands in the other store, where the ledger did not know that."""
         if state.there != item:
-            self._ledger.append([told_draft("stored", item, state.ref)])
+            self._ledger.append([ref_draft("stored", item, state.ref)])
         return True

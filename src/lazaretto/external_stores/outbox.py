@@ -1,6 +1,6 @@
 """Writing back: rulings and repairs reach the caller's stores that keep the same records.
 
-There is no queue. What is due follows from the ledger (``ledger/refs.py``), so nothing is lost when a process dies, and
+There is no queue. Due writes follow from the ledger (``ledger/refs.py``), so nothing is lost when a process dies, and
 writing twice does no harm. A store that is away is tried again by the next ``write_back``.
 """
 
@@ -17,7 +17,7 @@ from lazaretto.errors import InputError
 from lazaretto.external_stores.records import DueWrite, Entry, ExternalRecord, ExternalStore, Reconciled
 from lazaretto.external_stores.values import text_of, with_text
 from lazaretto.ledger import Ledger
-from lazaretto.ledger.refs import RefState, told_draft
+from lazaretto.ledger.refs import RefState, ref_draft
 from lazaretto.names import check_name
 from lazaretto.types import Decision, Draft, Observation, Receipt, Ref, WrittenBack
 
@@ -36,9 +36,9 @@ class Outbox:
         self._stores: dict[str, ExternalStore] = {}
 
     def join(self, system: str, store: ExternalStore) -> None:
-        """Write back to ``store`` whatever is recorded under that system's name."""
+        """Write back to ``store`` every change of records under that system's name."""
         name = check_name(system, "system", printable=True)
-        lacking = [one for one in ("get", "put", "delete", "list") if not callable(getattr(store, one, None))]
+        lacking = [name for name in ("get", "put", "delete", "list") if not callable(getattr(store, name, None))]
         if lacking:
             raise InputError("store", f"has no {lacking[0]}()", "Give an object with get, put, delete and list")
         self._stores[name] = store
@@ -47,10 +47,10 @@ class Outbox:
         """Record that the caller deleted a record; nothing is recorded of an unknown one."""
         state = self._ledger.ref_states([ref]).get(ref)
         if state is not None:
-            self._ledger.append([told_draft("deleted", state.newest, ref, by=agent)])
+            self._ledger.append([ref_draft("deleted", state.newest, ref, by=agent)])
 
     async def write_back(self) -> tuple[WrittenBack, ...]:
-        """Write what is due; one outcome for each record."""
+        """Make the due writes; one outcome for each record."""
         done: list[WrittenBack] = []
         for system, store in self._stores.items():
             for state in await asyncio.to_thread(self._ledger.refs_of, system, due=True):
@@ -58,14 +58,14 @@ class Outbox:
         return tuple(done)
 
     def due(self, system: str, limit: int) -> tuple[DueWrite, ...]:
-        """What is due in a store that the caller writes to, the longest known record first."""
+        """Due writes of a store that the caller writes to, the longest known record first."""
         name = check_name(system, "system", printable=True)
         return tuple(map(self._due_write, self._ledger.refs_of(name, due=True)[:limit]))
 
     def note_written(self, ref: Ref, item: str, write: str, error: str = "") -> bool:
-        """Record what the caller wrote, or could not write, to a store; False where that was known.
+        """Record the caller's write, or failed write, to a store; False if that was known.
 
-        It says what stands there now. Where something else should stand there by now, that is due next.
+        It names the item that is there now. If another item should be there by now, that write is due next.
         """
         if write not in ("put", "delete"):
             raise InputError("write", f"is {write!r}", "Give 'put' or 'delete'")
@@ -76,13 +76,13 @@ class Outbox:
         there = item if write == "put" else ""
         if self._ledger.ref_states([ref])[ref].there == there:
             return False
-        self._ledger.append([told_draft("stored" if there else "removed", item, ref)])
+        self._ledger.append([ref_draft("stored" if there else "removed", item, ref)])
         return True
 
     async def reconcile(
         self, system: str, namespace: str | None = None, entries: Iterable[Entry] | None = None
     ) -> Reconciled:
-        """What a store has and the ledger has not, and the reverse; nothing is changed on either side."""
+        """The differences between a store and the ledger; nothing is changed on either side."""
         check_name(system, "system", printable=True)
         if entries is None:
             store = self._stores.get(system)
@@ -107,9 +107,9 @@ class Outbox:
 
     def _refs_of(self, items: Collection[str]) -> dict[Ref, list[str]]:
         found: dict[Ref, list[str]] = {}
-        for one in self._ledger.items(ids=list(items), hidden=True, limit=None) if items else ():
-            if one.ref is not None:
-                found.setdefault(one.ref, []).append(one.id)
+        for item in self._ledger.items(ids=list(items), hidden=True, limit=None) if items else ():
+            if item.ref is not None:
+                found.setdefault(item.ref, []).append(item.id)
         return found
 
     def _outcome(self, state: RefState) -> WrittenBack:
@@ -138,21 +138,21 @@ class Outbox:
             log.warning("the record %s could not be written back and is still due: %s", tuple(ref), why)
             await asyncio.to_thread(self._note_failure, item, ref, why)
             return WrittenBack(ref, item, "due", why)
-        draft = told_draft("stored" if state.wanted else "removed", item, ref)
+        draft = ref_draft("stored" if state.wanted else "removed", item, ref)
         await asyncio.to_thread(self._ledger.append, [draft])
         return WrittenBack(ref, item, "put" if state.wanted else "deleted")
 
     def _note_failure(self, item: str, ref: Ref, why: str) -> bool:
         if self._ledger.last_failure(ref) == why:
             return False  # a store that stays away does not fill the ledger
-        self._ledger.append([told_draft("failed", item, ref, error=why)])
+        self._ledger.append([ref_draft("failed", item, ref, error=why)])
         return True
 
     def _compare(self, system: str, namespace: str | None, entries: Iterable[Entry]) -> Reconciled:
         unknown, changed, held, same = list[ExternalRecord](), list[ExternalRecord](), list[Ref](), 0
         known = {state.ref: state for state in self._ledger.refs_of(system)}
         wanted = [state.wanted for state in known.values() if state.wanted]
-        ours = {one.id: one for one in self._ledger.items(ids=wanted, hidden=True, limit=None)} if wanted else {}
+        ours = {item.id: item for item in self._ledger.items(ids=wanted, hidden=True, limit=None)} if wanted else {}
         seen: set[Ref] = set()
         for where, key, value in entries:
             ref = Ref(system, where, key)
@@ -178,7 +178,7 @@ def stored_when_allowed(observation: Observation, decision: Decision) -> list[Dr
 
 def stored_anyway(observation: Observation, decision: Decision) -> list[Draft]:
     """The events of an item that is in a store of the caller's own already."""
-    return [] if observation.ref is None else [told_draft("stored", observation.id, observation.ref)]
+    return [] if observation.ref is None else [ref_draft("stored", observation.id, observation.ref)]
 
 
 def value_of(item: Observation) -> Any:
@@ -189,7 +189,7 @@ def value_of(item: Observation) -> Any:
 
 
 def agrees(item: Observation, value: Any) -> bool:
-    """Whether a value is what was judged."""
+    """Whether a value is the judged one."""
     return bool(value_of(item) == value)
 
 

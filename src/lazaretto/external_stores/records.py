@@ -1,4 +1,4 @@
-"""What a store of the caller's own looks like from here, and what crosses between it and the ledger."""
+"""The protocol of a caller's own store, and the records that cross between it and the ledger."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ExternalStore(Protocol):
         ...
 
     def put(self, namespace: str, key: str, value: Any) -> Awaitable[None] | None:
-        """Write a record, whatever stood there before."""
+        """Write a record, also over an existing one."""
         ...
 
     def delete(self, namespace: str, key: str) -> Awaitable[None] | None:
@@ -43,15 +43,15 @@ class ExternalRecord:
 
     ref: Ref
     value: Any
-    """Plain JSON data; what is to be read in it is judged."""
+    """Plain JSON data; its texts are judged."""
     agent: str | None = None
-    """Who wrote it, where that is known."""
+    """The agent that wrote it, if known."""
     source: SourceClass | str | None = None
     parents: tuple[Ref | str, ...] = ()
-    """What it was made from: refs, or ids of items."""
+    """Its parents: refs, or ids of items."""
     time: float | None = None
     principal: str | None = None
-    """Who proved to be behind it; None: your own process."""
+    """The proved principal behind it; None: your own process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Imported:
     items: tuple[tuple[Ref, str], ...] = ()
     """Ref and item of each that is new here."""
     held: tuple[Ref, ...] = ()
-    """Those of them that are held, and are to be taken out of the other store."""
+    """Refs of held items among them, which are to be removed from the other store."""
     known: int = 0
     """Records that were here already, as they are."""
     refused: tuple[tuple[Ref, str], ...] = ()

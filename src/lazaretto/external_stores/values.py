@@ -40,7 +40,7 @@ def text_of(value: Any) -> str:
 
 
 def with_text(value: Any, text: str) -> Any:
-    """A value that says ``text`` in place of what it said: each of its texts keeps the sentences that are left of it.
+    """A value with ``text`` in place of its own texts: each of these keeps the sentences that are left of it.
 
     One that says something which was nowhere in the value becomes ``{"text": ...}``.
     """
@@ -50,8 +50,8 @@ def with_text(value: Any, text: str) -> Any:
     if _letters(text_of(left)) == _letters(text):
         return left
     facts = set(texts_in(_mapped(value, lambda _: "")))
-    said = "\n".join(line for line in text.split("\n") if line not in facts)
-    return _mapped(value, lambda _: said) if len(set(texts_in(value)) - facts) == 1 else {"text": said}
+    kept = "\n".join(line for line in text.split("\n") if line not in facts)
+    return _mapped(value, lambda _: kept) if len(set(texts_in(value)) - facts) == 1 else {"text": kept}
 
 
 def _letters(text: str) -> str:

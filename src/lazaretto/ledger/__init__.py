@@ -1,4 +1,4 @@
-"""The ledger: what agents read, kept and said, in an order that nobody can change without being found out."""
+"""The ledger: the append-only record of the items and actions of agents. A changed or missing event is detected."""
 
 from lazaretto.ledger.checkpoints import Checkpoint, ConsistencyProof
 from lazaretto.ledger.drafts import observation_of, seen_draft

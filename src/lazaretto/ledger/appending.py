@@ -53,7 +53,7 @@ def lock_head(connection: sa.Connection, namespace: str, *, create: bool = True)
 
 
 def existing(connection: sa.Connection, tenant: int, column: sa.Column[Any], values: Iterable[str]) -> set[str]:
-    """Which of ``values`` a tenant has in ``column``."""
+    """The members of ``values`` that the tenant already has in ``column``."""
     mark = driver.mark(connection)
     found: set[str] = set()
     for chunk in chunks(values):
@@ -64,7 +64,7 @@ def existing(connection: sa.Connection, tenant: int, column: sa.Column[Any], val
 
 
 def check_references(connection: sa.Connection, tenant: int, namespace: str, batch: Batch) -> None:
-    """Refuse a batch that names what this namespace does not have, or brings what it already has."""
+    """Refuse a batch that names an item or decision the namespace does not have, or brings one it already has."""
     found = existing(connection, tenant, items.c.id, [*batch.items, *batch.new])
     for item in batch.new:
         if item in found:
@@ -73,12 +73,12 @@ def check_references(connection: sa.Connection, tenant: int, namespace: str, bat
         if item not in found:
             raise UnknownItem(item, namespace, field)
     if batch.decisions:
-        told = sa.select(events.c.subject).where(
+        query = sa.select(events.c.subject).where(
             events.c.tenant == tenant,
             events.c.subject.in_(list(batch.decisions)),
             events.c.kind == EventKind.REPORTED.value,
         )
-        reported = {row[0] for row in connection.execute(told)}
+        reported = {row[0] for row in connection.execute(query)}
         for decision, field in batch.decisions.items():
             if decision not in reported:
                 raise UnknownItem(decision, namespace, field)
@@ -100,7 +100,7 @@ def link_batch(linker: Linker, head: tuple[int, int, bytes], batch: Batch) -> li
 
 
 class DerivedTables:
-    """Collects what a run of events means for items, edges and the search index, and writes it in few statements."""
+    """Collects the changes of items, edges and the search index in a run of events; writes them in few statements."""
 
     def __init__(self, tenant: int) -> None:
         self._tenant = tenant
@@ -114,7 +114,7 @@ class DerivedTables:
     def add_event(
         self, seq: int, kind: EventKind, subject: str, agent: str, time: float, body: Mapping[str, Any] | None
     ) -> None:
-        """Note what an event adds and changes."""
+        """Note the additions and changes of an event."""
         tenant = self._tenant
         if kind is _SEEN:
             channel = "" if body is None else body["channel"]
@@ -185,17 +185,17 @@ def append_batch(
     head = lock_head(connection, namespace)
     assert head is not None
     check_references(connection, head[0], namespace, batch)
-    told = recorded_claims(batch, claims)
+    claim_events = recorded_claims(batch, claims)
     with gc_paused(len(batch.kinds)):
         recorded = write_batch(connection, linker, namespace, head, batch)
-    for item, place in told.items():
+    for item, place in claim_events.items():
         vectors.add(connection, head[0], item, head[1] + 1 + place, claims[item])
     return recorded
 
 
 def recorded_claims(batch: Batch, claims: Mapping[str, vectors.KeptClaims]) -> dict[str, int]:
-    """Which event of a batch records the claims of which item; refused unless it brings the very rows it speaks of."""
-    told: dict[str, int] = {}
+    """By item, the event of the batch that records its claims. An event that does not match the claims is refused."""
+    claim_events: dict[str, int] = {}
     for place, body in enumerate(batch.bodies):
         if vectors.RECORD not in body:
             continue
@@ -206,10 +206,10 @@ def recorded_claims(batch: Batch, claims: Mapping[str, vectors.KeptClaims]) -> d
         if record is None:
             continue
         kept = claims.get(record.item)
-        if record.item in told or kept is None or kept.record() != body[vectors.RECORD]:
+        if record.item in claim_events or kept is None or kept.record() != body[vectors.RECORD]:
             raise InputError("body.claims", "speaks of claims that are not brought", "Call append_item or keep_claims")
-        told[record.item] = place
-    return told
+        claim_events[record.item] = place
+    return claim_events
 
 
 def write_batch(

@@ -51,8 +51,12 @@ def back_up(url: str | None, folder: Path) -> tuple[Saved, ...]:
             ledger.export(path)
         saved.append(Saved(path.name, transfer.read_head(path), _sha256(path)))
     rows = [
-        {"file": one.file, "sha256": one.sha256, **{k: getattr(one.head, k) for k in ("namespace", "seq", "hash")}}
-        for one in saved
+        {
+            "file": entry.file,
+            "sha256": entry.sha256,
+            **{k: getattr(entry.head, k) for k in ("namespace", "seq", "hash")},
+        }
+        for entry in saved
     ]
     write_file(folder / HEADS, orjson.dumps(rows, option=orjson.OPT_INDENT_2) + b"\n")
     return tuple(saved)
@@ -66,20 +70,20 @@ def bring_back(
     Every file is looked at before the first is read in.
     """
     saved = _read(folder)
-    for one in saved:
-        if _sha256(folder / one.file) != one.sha256:
-            raise ChainBroken(one.head.namespace, 0, f"{one.file} is not the file that was backed up")
+    for entry in saved:
+        if _sha256(folder / entry.file) != entry.sha256:
+            raise ChainBroken(entry.head.namespace, 0, f"{entry.file} is not the file that was backed up")
     store = Store.open(url)
     try:
         if store.namespaces():
             raise InputError("store", "is not empty", "Restore into a new store, then point the service at it")
     finally:
         store.close()
-    for one in saved:
-        with Ledger.import_(folder / one.file, url, keys=keys, head=one.head, unsigned=unsigned) as ledger:
-            found = ledger.verify(one.head)
+    for entry in saved:
+        with Ledger.import_(folder / entry.file, url, keys=keys, head=entry.head, unsigned=unsigned) as ledger:
+            found = ledger.verify(entry.head)
             if not found.ok:
-                raise ChainBroken(one.head.namespace, 0, "the restored copy does not verify")
+                raise ChainBroken(entry.head.namespace, 0, "the restored copy does not verify")
     return saved
 
 

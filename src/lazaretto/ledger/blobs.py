@@ -25,7 +25,7 @@ def put(connection: sa.Connection, tenant: int, data: bytes) -> str:
     """Keep ``data`` for a tenant; its content address."""
     digest = hashlib.sha256(data).hexdigest()
     mark = "?" if connection.dialect.name == "sqlite" else "%s"
-    # the reference first: whoever drops the last reference of a blob meanwhile waits for, or sees, this one
+    # the reference first: a process that drops the blob's last reference meanwhile waits for this one, or sees it
     connection.exec_driver_sql(
         f"INSERT INTO lz_blob_refs (tenant, digest) VALUES ({mark}, {mark}) ON CONFLICT DO NOTHING", (tenant, digest)
     )

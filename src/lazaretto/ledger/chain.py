@@ -1,4 +1,4 @@
-"""Checking one stored event against the one before it: what the verifier and the importer share."""
+"""Checks one stored event against the one before it; shared by the verifier and the importer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KINDS = {kind.value.encode(): kind for kind in EventKind}
 
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
-    """An event as its bytes lie in the store, before anybody trusts them."""
+    """An event as its bytes lie in the store, before the check."""
 
     seq: int
     kind: bytes

@@ -1,4 +1,4 @@
-"""Whether anybody has written to a SQLite file since one last looked, for a fraction of the price of reading it."""
+"""Detects whether a SQLite file was written to since the last look, for a fraction of the price of reading it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 
 class ChangeDetector:
-    """A connection that never writes, so that every commit by anybody, this process too, is another's to it.
+    """A connection that never writes, so that every commit, by this process too, comes from another connection.
 
     SQLite's ``data_version`` then changes with each commit, and asking for it costs a look into shared memory.
     """

@@ -1,4 +1,4 @@
-"""Checkpoints: what others keep of a chain, so that rewriting or cutting it is found out.
+"""Checkpoints: short statements about a chain that others keep, so that rewriting or cutting it is detected.
 
 A checkpoint names the last event and the root of the tree over all events, signed where the ledger has a key. Two of
 them and a short proof show that the later chain only added to the earlier one. Checkpoints are sent to witnesses: a
@@ -47,7 +47,7 @@ class Checkpoint:
         return Head(self.namespace, self.seq, self.hash)
 
     def statement(self) -> bytes:
-        """What is signed."""
+        """The bytes that are signed."""
         return _STATEMENT + orjson.dumps([self.namespace, self.seq, self.hash, self.root, self.time])
 
     def signed_by(self, keys: Sequence[PublicKey]) -> bool:
@@ -57,7 +57,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class ConsistencyProof:
-    """What shows that one chain is the beginning of another."""
+    """Proof that one chain is the beginning of another."""
 
     old: int
     new: int
@@ -67,7 +67,7 @@ class ConsistencyProof:
         """Whether ``new`` only added to ``old``; needs neither database nor key."""
         if (self.old, self.new) != (old.seq, new.seq) or old.namespace != new.namespace:
             return False
-        path = [bytes.fromhex(one) for one in self.path]
+        path = [bytes.fromhex(node) for node in self.path]
         return merkle.consistent(old.seq, new.seq, bytes.fromhex(old.root), bytes.fromhex(new.root), path)
 
 

@@ -1,4 +1,4 @@
-"""Which items say exactly the same."""
+"""Finds items with exactly the same content."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import orjson
 from lazaretto.types import Observation, SourceClass, plain
 
 Content = tuple[bytes, SourceClass]
-"""What an item says, as a digest, and from what kind of source."""
+"""Digest of an item's content, and its source class."""
 
 
 class _Items(Protocol):
@@ -21,9 +21,9 @@ class _Items(Protocol):
 
 
 def content_of(item: Observation) -> bytes:
-    """What an item says, wherever it stands: text, picture, fields, value, and the name it is kept under."""
-    said = (item.text, item.image, item.fields, item.value, item.key)
-    return hashlib.sha256(orjson.dumps(plain(said))).digest()
+    """Digest of an item's content: text, picture, fields, value and key."""
+    parts = (item.text, item.image, item.fields, item.value, item.key)
+    return hashlib.sha256(orjson.dumps(plain(parts))).digest()
 
 
 class Contents:
@@ -34,9 +34,9 @@ class Contents:
         self._known: dict[str, Content] = {}
 
     def of(self, ids: Collection[str]) -> dict[str, Content]:
-        """The content of each item; what was erased is left out. Items that are not asked for are forgotten."""
+        """The content of each item, without erased ones. Items that are not asked for are forgotten."""
         unread = [item for item in ids if item not in self._known]
-        for one in self._ledger.items(ids=unread, hidden=True, limit=None) if unread else ():
-            self._known[one.id] = content_of(one), one.source
+        for read in self._ledger.items(ids=unread, hidden=True, limit=None) if unread else ():
+            self._known[read.id] = content_of(read), read.source
         self._known = {item: self._known[item] for item in ids if item in self._known}
         return self._known

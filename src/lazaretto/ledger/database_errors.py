@@ -1,4 +1,4 @@
-"""From a database's error to ours: what it means for the caller, in one place."""
+"""Translates a database's errors into ours, in one place."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ ClaimsOfItem = tuple[bytes, int | None, int, str]
 
 
 class VerifyFault(Exception):
-    """What a verification found; ``seq`` is the event it concerns, where it concerns one."""
+    """A fault that a verification found; ``seq`` is the event it concerns, if it concerns one."""
 
     def __init__(self, seq: int | None, table: str, reason: str) -> None:
         super().__init__(reason)
@@ -40,11 +40,11 @@ def stream(connection: sa.Connection, statement: str, tenant: int) -> Iterator[R
         statement.replace("{tenant}", mark), (tenant,), execution_options={"stream_results": True}
     )
     while rows := result.fetchmany(_FETCH):
-        yield from (tuple(bytes(one) if isinstance(one, memoryview) else one for one in row) for row in rows)
+        yield from (tuple(bytes(value) if isinstance(value, memoryview) else value for value in row) for row in rows)
 
 
 def _named(key: Iterable[Any]) -> str:
-    return ", ".join(one.decode(errors="replace") if isinstance(one, bytes) else str(one) for one in key)
+    return ", ".join(part.decode(errors="replace") if isinstance(part, bytes) else str(part) for part in key)
 
 
 def _order(value: Any) -> tuple[int, Any]:
@@ -70,7 +70,7 @@ def compare(table: str, expected: Iterable[Row], found: Iterable[Row], *, key: i
 
 
 def _difference(table: str, wanted: Row | None, row: Row | None, key: int, seq: int | None) -> VerifyFault:
-    sides = [(tuple(map(_order, one[:key])), one) for one in (wanted, row) if one is not None]
+    sides = [(tuple(map(_order, side[:key])), side) for side in (wanted, row) if side is not None]
     _, odd = min(sides, key=lambda side: side[0])
     if wanted is not None and row is not None and sides[0][0] == sides[1][0]:
         what = "is not what the chain says"
@@ -116,7 +116,7 @@ class DerivedCheck:
         compare("lz_items", self._tables.items(), stored, key=1, seq=1)
 
     def _known(self) -> None:
-        names = ", ".join(bytes_of(one, self._dialect) for one in ("kind", "key", "item", "label"))
+        names = ", ".join(bytes_of(column, self._dialect) for column in ("kind", "key", "item", "label"))
         stored = stream(
             self._connection,
             f"SELECT {names} FROM lz_known WHERE tenant = {{tenant}} ORDER BY kind, key, item",
@@ -223,11 +223,11 @@ def _by_item(rows: Iterator[Row]) -> Iterator[ClaimsOfItem]:
     for item, group in groupby(rows, key=lambda row: bytes(row[0])):
         digest, seqs = vectors.Digest(), set[int | None]()
         for _, number, place, start, end, cell, vector in group:
-            fits = all(isinstance(one, int) for one in (number, place, start, end, cell)) and isinstance(vector, bytes)
+            fits = all(isinstance(n, int) for n in (number, place, start, end, cell)) and isinstance(vector, bytes)
             if not fits:
                 seqs.add(None)
                 continue
             seqs.add((number - place) // vectors.PLACES if (number - place) % vectors.PLACES == 0 else None)
             digest.add(place, start, end, cell, vector)
-        told = digest.record()
-        yield item, seqs.pop() if len(seqs) == 1 else None, told["count"], told["digest"]
+        record = digest.record()
+        yield item, seqs.pop() if len(seqs) == 1 else None, record["count"], record["digest"]

@@ -1,4 +1,4 @@
-"""What a caller may append: drafts are checked here, before anything touches the store."""
+"""Drafts of events that a caller may append. They are checked here, before anything touches the store."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ _ABOUT_AN_ITEM = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Drafts that may be appended together, as columns in the form in which they are stored, and what they rest on."""
+    """Drafts that may be appended together, as columns in their stored form, and the references they need."""
 
     kinds: Sequence[EventKind]
     subjects: Sequence[str]
     agents: Sequence[str]
     times: Sequence[float]
     bodies: Sequence[Mapping[str, Any]]
-    """What the derived tables are made from."""
+    """The input for the derived tables."""
     raws: Sequence[bytes]
     """The same bodies as the bytes that are hashed and stored."""
     items: Mapping[str, str]
@@ -75,10 +75,10 @@ class Batch:
     """Blobs that the tenant must have put."""
 
     @classmethod
-    def of_ledger(cls, kind: EventKind, told: Sequence[tuple[str, Mapping[str, Any]]], time: float) -> Batch:
-        """What the ledger itself says about subjects that are known to be there, each with a body."""
-        count, raws = len(told), [encode_body(body) for _, body in told]
-        subjects, bodies = [subject for subject, _ in told], [decode_body(raw) for raw in raws]
+    def of_ledger(cls, kind: EventKind, entries: Sequence[tuple[str, Mapping[str, Any]]], time: float) -> Batch:
+        """Events that the ledger itself writes: one per subject, each with a body. The subjects are known to exist."""
+        count, raws = len(entries), [encode_body(body) for _, body in entries]
+        subjects, bodies = [subject for subject, _ in entries], [decode_body(raw) for raw in raws]
         nothing: frozenset[str] = frozenset()
         return cls([kind] * count, subjects, [""] * count, [time] * count, bodies, raws, {}, {}, nothing, nothing)
 
@@ -139,7 +139,7 @@ def observation_of(
 
 
 def check_drafts(drafts: Sequence[Draft], namespace: str) -> Batch:
-    """Refuse what cannot be recorded, naming the field; else the batch in its stored form."""
+    """Refuse drafts that cannot be recorded, naming the field; else return the batch in its stored form."""
     found_kinds, found_subjects, found_agents, found_times = zip(*map(_COLUMNS, drafts), strict=True)
     kinds = _check_kinds(found_kinds)
     subjects, times = check_names(found_subjects, "subject"), check_times(found_times)
@@ -171,7 +171,7 @@ def check_drafts(drafts: Sequence[Draft], namespace: str) -> Batch:
 
 
 class _References:
-    """Collects what a batch brings, and what it names that must be there already."""
+    """Collects the new items of a batch, and the references that must exist already."""
 
     def __init__(self) -> None:
         self.new: set[str] = set()
@@ -219,7 +219,7 @@ def _check_kinds(found: Sequence[Any]) -> Sequence[EventKind]:
 
 
 def _check_agents(found: Sequence[Any], kinds: Sequence[EventKind]) -> Sequence[str]:
-    """Only what brings an item needs an agent."""
+    """Only an event that brings an item needs an agent."""
     if "" not in found:
         return check_names(found, "agent")
     return [check_name(agent, "agent", empty=kind is not _SEEN) for agent, kind in zip(found, kinds, strict=True)]
@@ -265,7 +265,7 @@ def _seen_body(draft: Draft, namespace: str) -> Mapping[str, Any]:
 
 
 def _without_columns(draft: Draft, namespace: str) -> dict[str, Any]:
-    """``draft.body`` without what the event's own columns say; a contradiction between the two is refused."""
+    """``draft.body`` without the fields of the event's own columns; a contradiction between the two is refused."""
     body = dict(draft.body)
     for key, value in zip(_COLUMN_KEYS, (draft.subject, draft.agent, draft.time, namespace), strict=True):
         if key in body and body.pop(key) != value:
@@ -285,11 +285,11 @@ def _id_at(body: Mapping[str, Any], key: str) -> str:
 def _ids_in(value: object, field: str) -> list[str]:
     if not isinstance(value, list):
         raise InputError(field, f"is {type(value).__name__}, not a list of ids")
-    return [check_name(one, field) for one in value]
+    return [check_name(name, field) for name in value]
 
 
 def references(kind: EventKind, subject: str, body: Mapping[str, Any]) -> Iterator[tuple[str, str, bool]]:
-    """What must exist for an event to make sense: field, id, and whether it is a decision rather than an item."""
+    """References that must exist before the event is valid: field, id, and whether it is a decision (else an item)."""
     if kind in _ABOUT_AN_ITEM:
         yield "subject", subject, False
     if kind is _SEEN:

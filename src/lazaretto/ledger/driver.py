@@ -14,7 +14,7 @@ from sqlalchemy import exc
 
 
 def mark(connection: sa.Connection) -> str:
-    """What stands for a value in a statement."""
+    """The placeholder for a value in an SQL statement."""
     return "?" if connection.dialect.name == "sqlite" else "%s"
 
 

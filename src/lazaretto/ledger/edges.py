@@ -17,7 +17,7 @@ DECISION_PREFIX = "de_"
 _NO_BODY: Mapping[str, Any] = {}
 
 EdgeFields = tuple[str, str, str, float]
-"""Source, target, the word of the kind, time: an edge before anybody asks for the record, which is dearer to make."""
+"""Source, target, kind, time: an edge as plain fields, because the record is more expensive to make."""
 
 
 EdgeEnd = Literal["source", "target"]
@@ -68,7 +68,7 @@ def _derived(subject: str, agent: str, time: float, body: Mapping[str, Any]) -> 
 
 
 def _influenced(subject: str, agent: str, time: float, body: Mapping[str, Any]) -> list[EdgeFields]:
-    if "sources" in body:  # told about what was shaped, with everything that shaped it
+    if "sources" in body:  # the subject is the target; the body lists all its sources
         return [(source, subject, _INFLUENCED, time) for source in body["sources"]]
     return [(subject, body.get("target", ""), _INFLUENCED, time)]
 

@@ -17,7 +17,7 @@ import orjson
 from lazaretto.errors import InputError, TooLarge
 
 GENESIS = bytes(32)
-"""What the first event of a namespace carries as the hash of the one before it."""
+"""The previous hash of the first event of a namespace."""
 SALT_BYTES = 16
 MAX_BODY = 512 * 1024 * 1024
 """Largest body in bytes; both databases take it (their own limits are near 1 GB)."""
@@ -27,7 +27,7 @@ _OPEN_FIELDS = struct.Struct(">QdIII")
 _SALT = struct.Struct(f"{SALT_BYTES}s")
 
 OpenEvent = tuple[str, str, str, float, bytes]
-"""What is hashed of an event beside its number and its forerunner: kind, subject, agent, time and its body's digest."""
+"""The hashed parts of an event, besides its number and the previous hash: kind, subject, agent, time, body digest."""
 
 
 def check_times(values: Sequence[Any]) -> Sequence[float]:

@@ -29,7 +29,7 @@ _WITH_CONTENT = (
     EventKind.APPEALED,
     EventKind.NOTED,
 )
-"""Kinds whose body may quote what is to be forgotten; the others name only ids."""
+"""Kinds of events whose body may quote the content to erase; the others name only ids."""
 _RETENTION_REASON = "older than the retention limit"
 RETAIN_CHUNK = 200
 
@@ -45,7 +45,7 @@ def erase_subjects(
 ) -> EventRows:
     """Erase the content of items, decisions or cases, leaving one tombstone each, in the caller's transaction.
 
-    ``keep_known``: their fingerprints stay, so that what was once found harmful is still caught.
+    ``keep_known``: their fingerprints stay, so that copies of harmful content are still caught.
     """
     head = lock_head(connection, namespace)
     assert head is not None
@@ -130,11 +130,11 @@ def _remove_bodies(connection: sa.Connection, tenant: int, full: Sequence[Event]
 
 
 def _tombstone(subject: str, reason: str, full: Sequence[Event], channel: str) -> tuple[str, dict[str, Any]]:
-    """Subject and body of the ERASED event: it names what went, and keeps the edges that only the bodies had told."""
+    """Subject and body of the ERASED event: the erased events, and the edges that only their bodies held."""
     kept: dict[Edge, None] = {}
     for event in full:
-        still_told = set(edges_of(_without_body(event)))
-        kept.update(dict.fromkeys(edge for edge in edges_of(event) if edge not in still_told))
+        kept_edges = set(edges_of(_without_body(event)))
+        kept.update(dict.fromkeys(edge for edge in edges_of(event) if edge not in kept_edges))
     body: dict[str, Any] = {
         "reason": reason,
         "events": [event.seq for event in full],

@@ -28,7 +28,7 @@ def event_from(namespace: str, row: EventRow) -> Event:
 
 
 class EventRows(Sequence[Event]):
-    """What an append recorded. Few callers look at every event of a large batch: each is made when it is asked for.
+    """The events that an append recorded. Each is built on access, because few callers read all of a large batch.
 
     Compares and adds up like a list of its events.
     """

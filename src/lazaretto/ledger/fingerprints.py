@@ -17,7 +17,7 @@ from lazaretto.names import check_name
 from lazaretto.types import Draft, EventKind
 
 ABOUT = "known:"
-"""How the subject of an event begins that changes what is known of an item."""
+"""Prefix of the subject of an event that changes an item's fingerprints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +25,18 @@ class Fingerprint:
     """One fingerprint of one item."""
 
     kind: str
-    """What was fingerprinted, for example ``text`` or ``image``."""
+    """The kind of content, for example ``text`` or ``image``."""
     key: str
     """The fingerprint itself."""
     item: str
     """The item it was taken from."""
     label: str
-    """What was ruled on that item."""
+    """The ruling on that item."""
 
 
 @dataclass(frozen=True, slots=True)
 class FingerprintChange:
-    """What one event says about the fingerprints of an item."""
+    """The change that one event makes to an item's fingerprints."""
 
     item: str
     label: str | None
@@ -56,7 +56,7 @@ def forgotten(item: str) -> Draft:
 
 
 def change_of(subject: str, body: Mapping[str, Any] | None) -> FingerprintChange | None:
-    """What a ``NOTED`` event changes; None for one that is about something else, or was erased."""
+    """The change in a ``NOTED`` event; None if the event is about something else, or was erased."""
     if body is None or not subject.startswith(ABOUT) or "known" not in body:
         return None
     label, keys = body["known"], body.get("keys", ())
@@ -74,10 +74,10 @@ def write(connection: sa.Connection, tenant: int, change: FingerprintChange) -> 
     if change.label is None:
         forget(connection, tenant, change.item)
         return
-    one = "?" if connection.dialect.name == "sqlite" else "%s"
+    mark = "?" if connection.dialect.name == "sqlite" else "%s"
     if change.keys:
         connection.exec_driver_sql(
-            f"INSERT INTO lz_known (tenant, kind, key, item, label) VALUES ({', '.join([one] * 5)})"
+            f"INSERT INTO lz_known (tenant, kind, key, item, label) VALUES ({', '.join([mark] * 5)})"
             " ON CONFLICT (tenant, kind, key, item) DO UPDATE SET label = excluded.label",
             [(tenant, kind, key, change.item, change.label) for kind, key in change.keys],
         )
@@ -85,13 +85,13 @@ def write(connection: sa.Connection, tenant: int, change: FingerprintChange) -> 
 
 def find(connection: sa.Connection, namespace: str, kind: str, keys: Sequence[str]) -> list[Fingerprint]:
     """The items a tenant knows under any of ``keys``: one statement, one index look-up each, however many are known."""
-    one = "?" if connection.dialect.name == "sqlite" else "%s"
+    mark = "?" if connection.dialect.name == "sqlite" else "%s"
     found: list[Fingerprint] = []
     for chunk in chunks(dict.fromkeys(keys)):
         rows = connection.exec_driver_sql(
-            f"SELECT kind, key, item, label FROM lz_known WHERE kind = {one}"
-            f" AND tenant = (SELECT tenant FROM lz_heads WHERE namespace = {one})"
-            f" AND key IN ({', '.join([one] * len(chunk))}) ORDER BY key, item",
+            f"SELECT kind, key, item, label FROM lz_known WHERE kind = {mark}"
+            f" AND tenant = (SELECT tenant FROM lz_heads WHERE namespace = {mark})"
+            f" AND key IN ({', '.join([mark] * len(chunk))}) ORDER BY key, item",
             (kind, namespace, *chunk),
         )
         found.extend(Fingerprint(*row) for row in rows)

@@ -1,4 +1,4 @@
-"""What changed items so far, without the rulings that let them pass: as much as was ever found, not as was written."""
+"""Events that changed items, without the rulings that let items pass. Cost grows with findings, not with writes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from lazaretto.types import Event, EventKind
 def changes_so_far(ledger: Ledger, kinds: Collection[EventKind], until: int) -> list[Event]:
     """The events of ``kinds`` up to ``until``, in order; of rulings only those on items that were ever held.
 
-    Nearly every item is ruled on once, and allowed: a reader of what was found need not pass over all of these. What
-    is held now is found by an index; what was held once and is not any more, some other event of these kinds names.
+    Nearly every item is ruled on once, and allowed: a reader of findings need not pass over all of these. Items that
+    are held now are found by an index; items that were held once are named by another event of these kinds.
     """
     others = list(ledger.events(kinds=[kind for kind in kinds if kind is not EventKind.RULED]))
     if EventKind.RULED not in kinds:
@@ -27,9 +27,9 @@ def states_before(ledger: Ledger, events: Mapping[str, int]) -> dict[str, ItemSt
     """How items stood, each before an event; those that were not there yet are left out."""
     about = ledger.events_about(events, (EventKind.SEEN, *CHANGING))
     elsewhere = ledger.events(kinds=(EventKind.REPAIRED, EventKind.UNDONE, EventKind.SUPERSEDED))
-    told = {event.seq: event for event in (*about, *elsewhere)}
+    by_seq = {event.seq: event for event in (*about, *elsewhere)}
     found: dict[str, ItemState] = {}
-    for event in (told[place] for place in sorted(told)):
+    for event in (by_seq[place] for place in sorted(by_seq)):
         if event.kind is EventKind.SEEN and event.seq < events[event.subject]:
             found[event.subject] = ItemState()
         for item, field, value in changes_of(event.kind, event.subject, event.body):

@@ -1,4 +1,4 @@
-"""What an event changes about items: one pure function that the writer and the verifier share."""
+"""The changes of items in an event: one pure function that the writer and the verifier share."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def changes_of(kind: EventKind, subject: str, body: Mapping[str, Any] | None) ->
     elif kind is EventKind.ERASED:
         yield subject, "erased", 1
         yield subject, "image", None
-        # the bodies that told ruling and channel are gone too, so a replay could not know them
+        # the bodies with ruling and channel are gone too, so a replay could not know them
         yield subject, "ruling", None
         yield subject, "channel", (body or {}).get("channel", "")
     elif body is None:

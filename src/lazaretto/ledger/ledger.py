@@ -75,7 +75,7 @@ OLD_NAMES = {
 
 
 class Ledger(LedgerReader):
-    """What happened in one namespace, and the only way to it. ``LedgerReader`` has what it can be asked."""
+    """The record of one namespace, and the only way to write to it. ``LedgerReader`` has the queries."""
 
     def __init__(self, store: Store, namespace: str = "default", key: SigningKey | None = None) -> None:
         super().__init__(store, namespace)
@@ -87,7 +87,7 @@ class Ledger(LedgerReader):
         self._lent: dict[str, tuple[bytes, int]] = {}
         self._lending = threading.Lock()
         self.imported: transfer.Proof | None = None
-        """What was proved of the file it was imported from."""
+        """How far the imported file was proved; None if the ledger was not imported."""
 
     @classmethod
     def open(
@@ -155,8 +155,8 @@ class Ledger(LedgerReader):
 
         Refused (``StaleState``) unless the items of ``states`` still stand as the caller saw them, when anything was
         repaired or undone after the event ``no_repair_after``, and when a person labelled one of those items after the
-        event ``no_label_after``. Refused as well when anything was ever recorded about the subject ``first``: what may
-        happen once is noted under a name of its own.
+        event ``no_label_after``. Refused as well when anything was ever recorded about the subject ``first``: an action
+        that may happen once is noted under a name of its own.
         """
         return self._append_if(
             drafts, states, no_repair_after=no_repair_after, no_label_after=no_label_after, first=first
@@ -196,7 +196,7 @@ class Ledger(LedgerReader):
     def _require_unchanged(
         self, connection: sa.Connection, states: Mapping[str, ItemState], no_repair_after: int | None
     ) -> None:
-        head = lock_head(connection, self.namespace)  # whoever changes an item holds this lock while doing so
+        head = lock_head(connection, self.namespace)  # every change of an item holds this lock
         assert head is not None
         if no_repair_after is not None:
             later = sa.select(events.c.subject).where(
@@ -220,34 +220,34 @@ class Ledger(LedgerReader):
                 raise StaleState(item)
 
     def _require_first(self, connection: sa.Connection, subject: str) -> None:
-        head = lock_head(connection, self.namespace)  # nobody else appends until this is done
+        head = lock_head(connection, self.namespace)  # no other process appends until this is done
         assert head is not None
         known = sa.select(events.c.seq).where(events.c.tenant == head[0], events.c.subject == subject).limit(1)
         if connection.execute(known).first() is not None:
             raise StaleState(subject)
 
     def _require_record(self, connection: sa.Connection, ref: Ref, seen: refs.SeenRecord) -> None:
-        head = lock_head(connection, self.namespace)  # nobody else becomes its owner until this is done
+        head = lock_head(connection, self.namespace)  # it gets no other owner until this is done
         assert head is not None
         if refs.seen_record(refs.states(connection, head[0], [ref]).get(ref)) != seen:
             raise StaleState(ref.key)
 
     def _write_once(self, key: tuple[object, ...], work: Callable[[sa.Connection], Sequence[Event]]) -> Sequence[Event]:
         """Run ``work`` so that its events are recorded exactly once, even when the store dies while it commits."""
-        tried = next((events for one, events in self._unsure if one == key), None)
+        tried = next((events for tried_key, events in self._unsure if tried_key == key), None)
         for _ in range(2):
             try:
                 recorded = self._store.transact(partial(self._unless_recorded, work=work, tried=tried))
             except CommitUnsure as unsure:
                 tried, cause = unsure.result, unsure.cause
                 continue
-            self._unsure = [one for one in self._unsure if one[0] != key]
+            self._unsure = [entry for entry in self._unsure if entry[0] != key]
             if not self._store.scrubbed:
                 self._store.scrub()
             if recorded and self._witness is not None:
                 self._tell_witness(recorded[-1].seq)
             return recorded
-        # whoever tries the same again gets it recorded once, whichever way it went
+        # a second try with the same key is recorded once, whether the first was written or not
         self._unsure = [*self._unsure[-_UNSURE_KEPT:], (key, tried or [])]
         raise translate(cause, self.url) from cause
 
@@ -273,7 +273,7 @@ class Ledger(LedgerReader):
         return recorded
 
     def _sign(self, connection: sa.Connection, key: SigningKey, last: Event) -> None:
-        """Sign the end of what was just appended, in the same transaction."""
+        """Sign the end of the events just appended, in the same transaction."""
         tenant = self._tenant(connection)
         newest = sa.select(sa.func.max(signatures.c.seq)).where(signatures.c.tenant == tenant)
         prev = int(connection.execute(newest).scalar() or 0)
@@ -290,10 +290,10 @@ class Ledger(LedgerReader):
         claims: Sequence[ClaimRow] = (),
         record: refs.SeenRecord | None = None,
     ) -> Sequence[Event]:
-        """Append an item, and whatever else belongs to the same moment, in one transaction.
+        """Append an item and the events that belong to it, in one transaction.
 
-        ``claims``: of its text, kept with it as ``keep_claims`` does it later. ``record``: how its ref stood when the
-        observation was ruled on; ``StaleState`` where its owner changed since, or it holds another item.
+        ``claims``: the claims of its text, kept as by ``keep_claims``. ``record``: the state of its ref when the
+        observation was ruled on; ``StaleState`` if the ref has a new owner or holds another item since then.
         """
         if observation.namespace != self.namespace:
             raise InputError("namespace", f"{observation.namespace!r} is not this ledger's {self.namespace!r}")
@@ -322,7 +322,7 @@ class Ledger(LedgerReader):
         return replace(made, key=self._key.public.id, signature=signature)
 
     def prove(self, old: Checkpoint, new: Checkpoint) -> ConsistencyProof:
-        """What shows whoever keeps both that the later chain only added to the earlier one: a few dozen hashes."""
+        """A proof, a few dozen hashes long, that the later chain only added to the earlier one."""
         with self._store.reading(snapshot=True) as connection:
             tenant = self._tenant(connection) or 0
             if not 0 <= old.seq <= new.seq <= self.head().seq:
@@ -330,7 +330,7 @@ class Ledger(LedgerReader):
                     "checkpoint", f"{old.seq} to {new.seq} is no stretch of this chain", "Give older, newer"
                 )
             path = merkle.prove(merkle.stored_node(connection, tenant), old.seq, new.seq)
-        return ConsistencyProof(old.seq, new.seq, tuple(one.hex() for one in path))
+        return ConsistencyProof(old.seq, new.seq, tuple(node.hex() for node in path))
 
     def configure_signing(self, rules: LedgerProofPolicy) -> Ledger:
         """Sign and send checkpoints as the policy says; returns the ledger itself."""
@@ -342,8 +342,8 @@ class Ledger(LedgerReader):
 
     def witnessed(self, namespace: str) -> list[Checkpoint]:
         """The checkpoints of another chain that this one keeps as its witness."""
-        told = self.events(subject=WITNESSED + namespace, kinds=(EventKind.NOTED,))
-        return [checkpoint_from(event.body or {}, f"event {event.seq} of {self.url}") for event in told]
+        notes = self.events(subject=WITNESSED + namespace, kinds=(EventKind.NOTED,))
+        return [checkpoint_from(event.body or {}, f"event {event.seq} of {self.url}") for event in notes]
 
     def send_checkpoints(self, witness: Witness, every: int) -> None:
         """Let a witness have a checkpoint whenever so many events were added."""
@@ -363,14 +363,14 @@ class Ledger(LedgerReader):
         try:
             self._witness[0](self.checkpoint())
         except Exception:
-            log.exception("the witness of namespace %r could not be told", self.namespace)
+            log.exception("the checkpoint could not be sent to the witness of namespace %r", self.namespace)
 
     def verify(
         self, head: Head | None = None, *, checkpoints: Sequence[Checkpoint] = (), keys: Sequence[PublicKey] = ()
     ) -> Verification:
-        """Check the whole chain and all that is derived from it, and that it still contains what was kept of it.
+        """Check the whole chain and all derived tables, and that it still contains the kept head and checkpoints.
 
-        With ``keys`` every part of it, and its end, must be signed by one of them or by whom they handed over to, and
+        With ``keys`` every part of it, and its end, must be signed by one of them or by a key they handed over to, and
         so must the checkpoints.
         """
         with self._store.reading(snapshot=True) as connection:
@@ -388,7 +388,7 @@ class Ledger(LedgerReader):
 
     def restore_claims(self, item: str, rows: Sequence[ClaimRow]) -> bool:
         """Put the claims of an item back after ``rebuild``; False where these are not those that the chain recorded,
-        so that ``keep_claims`` has to record them anew."""
+        so that ``keep_claims`` has to record them again."""
         check_name(item, "item")
         kept = KeptClaims.of(rows)
         return self._repeatable(lambda c: rebuild.restore_claims(c, self._sure_tenant(c), item, kept))
@@ -445,7 +445,7 @@ class Ledger(LedgerReader):
         """Read an exported namespace into the store at ``url``, verifying every link: all of it or nothing.
 
         With ``keys`` all of it must be signed, as for ``verify``; a file without signatures is then refused, unless
-        ``unsigned``. ``imported`` of the ledger says what was proved.
+        ``unsigned``. ``imported`` of the ledger has the result.
         """
         importer = transfer.Importer(Path(path), keys, head, checkpoints, unsigned=unsigned)
         ledger = cls.open(url, importer.head.namespace)
@@ -465,7 +465,7 @@ class Ledger(LedgerReader):
     # blobs and fingerprints
 
     def put_blob(self, data: bytes) -> str:
-        """Keep bytes once, whoever else has them; returns their content address (sha256 in hex)."""
+        """Store bytes once, also when other items have them; returns their content address (sha256 in hex)."""
         checked = blobs.check_blob(data)
         return self._repeatable(lambda c: blobs.put(c, self._sure_tenant(c), checked))
 
@@ -496,7 +496,7 @@ class Ledger(LedgerReader):
         return data
 
     def add_fingerprints(self, keys: Sequence[tuple[str, str]], item: str, verdict_label: str) -> None:
-        """Remember (kind, key) fingerprints of an item under what was ruled on it; recorded as an event."""
+        """Keep (kind, key) fingerprints of an item with its ruling; recorded as an event."""
         check_name(item, "item")
         check_name(verdict_label, "verdict_label")
         if keys:
@@ -513,7 +513,7 @@ class Ledger(LedgerReader):
     # claims
 
     def keep_claims(self, item: str, rows: Sequence[ClaimRow]) -> None:
-        """Keep where an item's claims stand and what they mean, so that ``nearest_claims`` finds them."""
+        """Keep the places and vectors of an item's claims, so that ``nearest_claims`` finds them."""
         check_name(item, "item")
         kept = KeptClaims.of(rows)
         draft = Draft(EventKind.NOTED, vectors.ABOUT + item, body={vectors.RECORD: kept.record()})

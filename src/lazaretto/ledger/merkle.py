@@ -51,7 +51,7 @@ def root(node: Node, start: int, end: int) -> bytes:
 
 
 def prove(node: Node, old: int, new: int) -> list[bytes]:
-    """What shows that the tree of ``new`` leaves begins with that of ``old``."""
+    """Proof that the tree of ``new`` leaves begins with the tree of ``old`` leaves."""
     return [] if old in (0, new) else _prove(node, old, 0, new, True)
 
 
@@ -80,21 +80,21 @@ def consistent(old: int, new: int, old_root: bytes, new_root: bytes, proof: Sequ
     while first & 1:
         first, last = first >> 1, last >> 1
     small = big = path[0]
-    for one in path[1:]:
+    for node in path[1:]:
         if last == 0:
             return False
         if first & 1 or first == last:
-            small, big = join(one, small), join(one, big)
+            small, big = join(node, small), join(node, big)
             while not first & 1 and first:
                 first, last = first >> 1, last >> 1
         else:
-            big = join(big, one)
+            big = join(big, node)
         first, last = first >> 1, last >> 1
     return last == 0 and small == old_root and big == new_root
 
 
 class Builder:
-    """Whole subtrees as leaves come in: what the verifier expects the store to have kept."""
+    """Whole subtrees as leaves come in; the verifier compares them with the stored ones."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -127,7 +127,7 @@ def kept_of(size: int) -> int:
 
 def _whole(digests: Sequence[bytes]) -> bytes:
     """The node over so many events as fill a subtree, from their hashes."""
-    row = [leaf(one) for one in digests]
+    row = [leaf(digest) for digest in digests]
     while len(row) > 1:
         row = list(map(join, row[::2], row[1::2]))
     return row[0]

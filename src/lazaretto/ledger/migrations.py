@@ -84,9 +84,9 @@ _known = _statements(
 def _known_as_events(connection: sa.Connection) -> None:
     """Fingerprints had no events once; now every row of the table rests on one."""
     for tenant, namespace in connection.execute(sa.select(heads.c.tenant, heads.c.namespace)).all():
-        told, head = fingerprints.unrecorded(connection, tenant), lock_head(connection, namespace)
-        if told and head is not None:
-            batch = Batch.of_ledger(EventKind.NOTED, told, time.time())
+        entries, head = fingerprints.unrecorded(connection, tenant), lock_head(connection, namespace)
+        if entries and head is not None:
+            batch = Batch.of_ledger(EventKind.NOTED, entries, time.time())
             write_batch(connection, Linker(namespace), namespace, head, batch)
 
 
@@ -123,9 +123,9 @@ _refs = _statements(
 
 
 _kinds = _statements(
-    # whoever follows some kinds of events visits no others
+    # a reader that follows some kinds of events visits no others
     "CREATE INDEX lz_events_kind ON lz_events (tenant, kind, seq)",
-    # what a gate or a person holds, however much is not
+    # items that a gate or a person holds, by an index of these alone
     "CREATE INDEX lz_items_held ON lz_items (tenant, seq) WHERE ruling > 1",
 )
 
@@ -171,8 +171,8 @@ def _adopt_claims(connection: sa.Connection, tenant: int, namespace: str) -> Non
         head = lock_head(connection, namespace)
         if not found or head is None:
             continue
-        told = [(vectors.ABOUT + item, {vectors.RECORD: kept.record(), "adopted": True}) for item, kept in found]
-        batch = Batch.of_ledger(EventKind.NOTED, told, time.time())
+        entries = [(vectors.ABOUT + item, {vectors.RECORD: kept.record(), "adopted": True}) for item, kept in found]
+        batch = Batch.of_ledger(EventKind.NOTED, entries, time.time())
         write_batch(connection, Linker(namespace), namespace, head, batch)
         for seq, (item, kept) in enumerate(found, head[1] + 1):
             vectors.add(connection, tenant, item, seq, kept)
@@ -183,7 +183,7 @@ _edges_by_end = _statements(
     "CREATE INDEX lz_edges_source ON lz_edges (tenant, source, kind)",
     "CREATE INDEX lz_edges_target ON lz_edges (tenant, target, kind) WHERE kind <> 'written_by'",
 )
-"""What surrounds an item is found without reading every edge. Nobody asks for all that an agent wrote by these."""
+"""The neighbours of an item are found without reading every edge. No query asks for all that an agent wrote."""
 
 
 def _upper_tree(connection: sa.Connection) -> None:
@@ -234,11 +234,11 @@ def applied_migrations(connection: sa.Connection) -> tuple[int, ...] | None:
 
 def missing_migrations(present: tuple[int, ...] | None) -> tuple[Migration, ...]:
     """The migrations that a database with ``present`` still needs."""
-    return tuple(one for one in MIGRATIONS if one.number not in (present or ()))
+    return tuple(step for step in MIGRATIONS if step.number not in (present or ()))
 
 
 def apply_migrations(connection: sa.Connection, wanted: tuple[Migration, ...] = MIGRATIONS) -> tuple[Migration, ...]:
-    """Run what is missing of ``wanted``, inside the caller's write transaction."""
+    """Run the missing steps of ``wanted``, inside the caller's write transaction."""
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7815372)")  # two openers, one upgrade
     present = applied_migrations(connection)
@@ -247,11 +247,11 @@ def apply_migrations(connection: sa.Connection, wanted: tuple[Migration, ...] = 
             connection,
             ("CREATE TABLE lz_steps (step INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL)",),
         )
-    done = tuple(one for one in wanted if one in missing_migrations(present))
-    for one in done:
-        one.run(connection)
+    done = tuple(step for step in wanted if step in missing_migrations(present))
+    for step in done:
+        step.run(connection)
     if done:  # at the end: older stores lose a column of this table on the way
-        connection.execute(migrations_table.insert(), [{"step": one.number, "name": one.name} for one in done])
+        connection.execute(migrations_table.insert(), [{"step": step.number, "name": step.name} for step in done])
     return done
 
 

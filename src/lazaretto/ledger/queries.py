@@ -54,7 +54,7 @@ _HELD = sa.text(f"SELECT id FROM lz_items WHERE tenant = :tenant AND ruling > {i
 
 def tenant_of(connection: sa.Connection, namespace: str) -> int | None:
     """The number under which a namespace's rows stand; None when it has none yet. It never changes."""
-    # one that is not committed yet may never be: only what readers see is remembered
+    # an event that is not committed yet may never be: only those that readers see are remembered
     known = _TENANTS.setdefault(connection.engine, {}) if connection.get_execution_options().get(COMMITTED) else {}
     if namespace not in known:
         found = connection.execute(_TENANT, {"namespace": namespace}).scalar()
@@ -173,7 +173,7 @@ def last_about(
 
 
 def held_items(connection: sa.Connection, namespace: str) -> list[str]:
-    """Ids of what a ruling holds, oldest first: by an index of these alone."""
+    """Ids of the items that a ruling holds, oldest first: by an index of these alone."""
     rows = connection.execute(_HELD, {"tenant": tenant_of(connection, namespace)})
     return [row[0] for row in rows]
 
@@ -295,7 +295,7 @@ def read_items(
     found: dict[str, Observation] = {}
     for chunk in chunks(dict.fromkeys(ids)):
         rows = (row for row in connection.execute(query, {**given, "ids": chunk}) if row[2] == EventKind.SEEN.value)
-        found.update((one.id, one) for one in _observations(namespace, rows))
+        found.update((item.id, item) for item in _observations(namespace, rows))
     return [found[item] for item in dict.fromkeys(ids) if item in found][:limit]
 
 
@@ -315,18 +315,18 @@ def read_copies(connection: sa.Connection, namespace: str, origin: Observation) 
         found = read_items(connection, namespace, channel=Channel.MEMORY)
     else:
         named = (observations_at(connection, namespace, chunk).values() for chunk in chunks(seqs))
-        found = read_items(connection, namespace, ids=[one.id for part in named for one in part])
+        found = read_items(connection, namespace, ids=[copy.id for part in named for copy in part])
     if origin.channel is not Channel.MEMORY:
         found += read_items(connection, namespace, channel=origin.channel)
     words = origin.text.split()
-    return [one for one in found if one.image is None and one.text.split() == words]
+    return [item for item in found if item.image is None and item.text.split() == words]
 
 
 def observations_at(connection: sa.Connection, namespace: str, seqs: Sequence[int]) -> dict[int, Observation]:
     """The items that the given SEEN events brought."""
     tenant = tenant_of(connection, namespace)
     rows = connection.execute(sa.select(events).where(events.c.tenant == tenant, events.c.seq.in_(seqs))).all()
-    return {row[1]: one for row, one in zip(rows, _observations(namespace, rows), strict=True)}
+    return {row[1]: item for row, item in zip(rows, _observations(namespace, rows), strict=True)}
 
 
 def read_states(connection: sa.Connection, namespace: str, ids: Iterable[str]) -> dict[str, ItemState]:
@@ -342,7 +342,7 @@ def read_states(connection: sa.Connection, namespace: str, ids: Iterable[str]) -
 
 
 def known_items(connection: sa.Connection, namespace: str, ids: Sequence[str]) -> set[str]:
-    """Which of ``ids`` are items of the tenant: one statement, however many there are within a policy's limits."""
+    """The members of ``ids`` that are items of the tenant: one statement for any number within a policy's limits."""
     return {
         row[0]
         for chunk in chunks(dict.fromkeys(ids), _MOST_IDS)

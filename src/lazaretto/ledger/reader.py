@@ -1,4 +1,4 @@
-"""What one tenant's ledger can be asked; nothing here changes it."""
+"""Queries of one tenant's ledger; nothing here changes it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class LedgerReader:
             return queries.last_about(connection, self.namespace, subjects, kinds)
 
     def held_items(self) -> list[str]:
-        """Ids of what a ruling holds now, oldest first; the time does not grow with what is not held."""
+        """Ids of the items that a ruling holds now, oldest first; the time grows only with the number of held items."""
         with self._store.reading() as connection:
             return queries.held_items(connection, self.namespace)
 
@@ -72,7 +72,7 @@ class LedgerReader:
         return queries.read_edges(self._store, self.namespace, after=after)
 
     def edge_columns(self, *, after: int, until: int) -> Iterator[EdgeColumns]:
-        """The edges of the events past ``after`` up to ``until``, many at a time: what the graph is built from."""
+        """The edges of the events past ``after`` up to ``until``, many at a time; the graph is built from them."""
         return queries.read_edge_columns(self._store, self.namespace, after=after, until=until)
 
     def edges_at(
@@ -84,7 +84,7 @@ class LedgerReader:
             return list(queries.read_edges_at(connection, self.namespace, nodes, end=end, kinds=kinds, until=until))
 
     def item(self, item: str) -> Observation:
-        """One item, whatever its state; erased content comes back as no text."""
+        """One item in any state; erased content comes back as no text."""
         with self._store.reading() as connection:
             found = queries.read_items(connection, self.namespace, ids=[item], hidden=True)
         if not found:
@@ -107,7 +107,7 @@ class LedgerReader:
             return queries.read_states(connection, self.namespace, ids)
 
     def unknown(self, ids: Sequence[str]) -> tuple[str, ...]:
-        """Those of ``ids`` that this namespace does not have, in order."""
+        """The members of ``ids`` that this namespace does not have, in order."""
         with self._store.reading() as connection:
             found = queries.known_items(connection, self.namespace, ids)
         return tuple(item for item in ids if item not in found)
@@ -130,7 +130,7 @@ class LedgerReader:
     def copies(self, item: str) -> list[Observation]:
         """Visible items with the content of an item, itself among them: the same picture, or the same words.
 
-        Found by index, however much the ledger holds. Of texts, memories and what came by the item's own channel.
+        Found by index, for a ledger of any size. Of texts: memories, and items of the item's own channel.
         """
         origin = self.item(item)
         with self._store.reading() as connection:
@@ -173,7 +173,7 @@ class LedgerReader:
             return queries.count_all(connection, self.namespace)
 
     def find_fingerprints(self, kind: str, keys: Sequence[str]) -> list[Fingerprint]:
-        """What is known under any of ``keys``; the time does not grow with how much is known."""
+        """Fingerprints under any of ``keys``; the time does not grow with the number of stored fingerprints."""
         with self._store.reading() as connection:
             return fingerprints.find(connection, self.namespace, kind, keys)
 
@@ -184,7 +184,7 @@ class LedgerReader:
             return {} if tenant is None else refs.states(connection, tenant, wanted)
 
     def refs_of(self, system: str, *, due: bool = False) -> list[RefState]:
-        """Every record of one such store, oldest first; with ``due`` only what has to be written back to it."""
+        """Every record of one such store, oldest first; with ``due`` only those that have to be written back to it."""
         with self._store.reading() as connection:
             tenant = self._tenant(connection)
             return [] if tenant is None else list(refs.of_system(connection, tenant, system, due=due))

@@ -1,7 +1,7 @@
-"""Derived tables made anew from the chain, which must verify first.
+"""Makes the derived tables again from the chain, which must verify first.
 
 Claims are the exception: a model made their vectors, and the chain has only digests. Rows that fit their digest stay;
-the items of the others are read again by whoever has the model (``Ledger.restore_claims``).
+the items of the others are read again by a process that has the model (``Ledger.restore_claims``).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ COMMAND = "lazaretto ledger rebuild"
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What a rebuilding did."""
+    """The result of a rebuild."""
 
     events: int
     """Of the chain that it was made from."""
     fault: str
-    """What was wrong before; empty where nothing was."""
+    """The fault before the rebuild; empty if there was none."""
     claims_lost: tuple[str, ...] = ()
     """Items whose claims have to be read again: their rows were missing or altered."""
 
@@ -77,7 +77,7 @@ def _require_good(namespace: str, after: Verification, lost: tuple[str, ...]) ->
 def _steps(connection: sa.Connection) -> None:
     """The names of the migrations that this store has had; which it has had was asked when it was opened."""
     found = connection.execute(sa.select(migrations_table).order_by(migrations_table.c.step)).all()
-    wanted = [(one.number, one.name) for one in migrations.MIGRATIONS]
+    wanted = [(step.number, step.name) for step in migrations.MIGRATIONS]
     if [tuple(row) for row in found] != wanted and [row[0] for row in found] == [number for number, _ in wanted]:
         connection.execute(migrations_table.delete())
         connection.execute(migrations_table.insert(), [{"step": number, "name": name} for number, name in wanted])
@@ -163,7 +163,7 @@ def _side_by_side(
 
 
 def _lend_blobs(connection: sa.Connection, tenant: int, expected: ExpectedTables) -> None:
-    """Whose picture is whose: a row that is missing is put back where the picture itself is there and whole."""
+    """Put back missing rows that say which item uses which picture, if the picture is there and whole."""
     for digest, _ in expected.images():
         mine = sa.select(blob_refs.c.digest).where(blob_refs.c.tenant == tenant, blob_refs.c.digest == digest)
         if connection.execute(mine).first() is not None:

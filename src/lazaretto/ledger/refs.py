@@ -1,4 +1,4 @@
-"""Items that a store of the caller's keeps too: under which name, and what is believed to stand there now.
+"""Items that the caller's own store keeps too: under which name, and which version is believed to be there now.
 
 A row rests on a ``SEEN`` event whose item has a ref, or a ``NOTED`` event about ``ref:ITEM``. Under a ref should stand
 its newest version that may be shown, unless the caller deleted it; where another one is believed to stand there, a
@@ -23,13 +23,13 @@ from lazaretto.names import check_name
 from lazaretto.types import Draft, EventKind, Ref
 
 ABOUT = "ref:"
-"""How the subject of an event begins that says what became of an item in the caller's store."""
+"""Prefix of the subject of an event about an item in the caller's store."""
 SEEN = "seen"
-Told = Literal["stored", "removed", "deleted", "failed"]
-"""What an event says: the item stands there, was taken away, was deleted by the caller, could not be written."""
-_TOLD = frozenset(get_args(Told))
+Outcome = Literal["stored", "removed", "deleted", "failed"]
+"""Outcome for a record: the item is stored there, was removed, was deleted by the caller, or could not be written."""
+_OUTCOMES = frozenset(get_args(Outcome))
 Row = tuple[str, str, str, str, str, str]
-"""Digest of the ref, what is told, item, and the ref's three parts."""
+"""Digest of the ref, the outcome (column ``told``), the item, and the ref's three parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class RefState:
     there: str
     """The item that is believed to stand there; empty for nothing."""
     newest: str
-    """The item that was recorded last, whatever its state."""
+    """The item that was recorded last, in any state."""
     owner: str
     """The first item that was recorded there since the last deletion, one that is not held before others; its writer
     owns the record. Empty for nobody."""
@@ -56,8 +56,8 @@ class RefState:
 
 
 SeenRecord = tuple[str, bool, str]
-"""Who owns a record, whether that item is held, which item should stand there: what a ruling on another version of the
-record rests on."""
+"""The record's owner, whether that item is held, and the item that should stand there. A ruling on another version
+of the record depends on these."""
 
 
 def seen_record(state: RefState | None) -> SeenRecord:
@@ -82,9 +82,9 @@ def digest_of(ref: Ref) -> str:
     return hashlib.sha256(orjson.dumps(list(ref))).hexdigest()
 
 
-def told_draft(told: Told, item: str, ref: Ref, **more: Any) -> Draft:
-    """The event that says what became of an item in the caller's store."""
-    return Draft(EventKind.NOTED, ABOUT + item, body={"told": told, "ref": list(ref), **more})
+def ref_draft(outcome: Outcome, item: str, ref: Ref, **more: Any) -> Draft:
+    """The event that records the outcome for an item in the caller's store."""
+    return Draft(EventKind.NOTED, ABOUT + item, body={"told": outcome, "ref": list(ref), **more})
 
 
 def row_of(kind: EventKind, subject: str, body: Mapping[str, Any] | None) -> Row | None:
@@ -92,18 +92,18 @@ def row_of(kind: EventKind, subject: str, body: Mapping[str, Any] | None) -> Row
     if body is None or "ref" not in body:
         return None
     if kind is EventKind.SEEN:
-        told, item = SEEN, subject
+        outcome, item = SEEN, subject
     elif kind is EventKind.NOTED and subject.startswith(ABOUT):
-        told, item = str(body.get("told")), subject.removeprefix(ABOUT)
-        if told not in _TOLD:
-            raise ValueError(f"{subject!r} says {told!r} of a ref")
+        outcome, item = str(body.get("told")), subject.removeprefix(ABOUT)
+        if outcome not in _OUTCOMES:
+            raise ValueError(f"{subject!r} says {outcome!r} of a ref")
     else:
         return None
     parts = body["ref"]
     if not (isinstance(parts, (list, tuple)) and len(parts) == 3 and all(isinstance(part, str) for part in parts)):
         raise ValueError(f"{parts!r} is no ref")
     ref = Ref(*parts)
-    return (digest_of(ref), told, item, *ref)
+    return (digest_of(ref), outcome, item, *ref)
 
 
 def drop(connection: sa.Connection, tenant: int, items: Iterable[str]) -> None:

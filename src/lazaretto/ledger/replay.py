@@ -1,4 +1,4 @@
-"""What the derived tables must hold, replayed from the chain into a temporary SQLite file rather than into memory."""
+"""The expected content of the derived tables, replayed from the chain into a temporary SQLite file (not memory)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REF_TEXTS = ("ref", "told", "item", "system", "namespace", "key")
 
 
 class ExpectedTables:
-    """Takes events in, and says what every derived table must look like after them."""
+    """Takes events in, and gives the expected content of every derived table after them."""
 
     def __init__(self) -> None:
         self._file = sqlite3.connect("", isolation_level=None)  # SQLite's own temporary file
@@ -73,7 +73,7 @@ class ExpectedTables:
             self._file.executemany("INSERT INTO nodes VALUES (?, ?, ?)", kept)
 
     def nodes(self) -> Iterator[tuple[Any, ...]]:
-        """What the store keeps of the tree over the events."""
+        """The stored nodes of the tree over the events."""
         yield from self._file.execute("SELECT level, place, hash FROM nodes ORDER BY level, place")
 
     def _record_claims(self, seq: int, record: vectors.ClaimRecord) -> None:
@@ -90,7 +90,7 @@ class ExpectedTables:
         yield from self._file.execute("SELECT CAST(item AS BLOB), seq, count, digest FROM claims ORDER BY item")
 
     def adopted(self) -> int:
-        """Items whose claims were there before the chain said anything of them."""
+        """Items whose claims are older than the chain's first event about them."""
         return int(self._file.execute("SELECT count(*) FROM claims WHERE adopted").fetchone()[0])
 
     def read_again(self) -> tuple[int, int]:
@@ -108,21 +108,21 @@ class ExpectedTables:
     def known(self) -> Iterator[tuple[Any, ...]]:
         columns = ("kind", "key", "item", "label")
         yield from self._file.execute(
-            f"SELECT {', '.join(f'CAST({one} AS BLOB)' for one in columns)} FROM known ORDER BY kind, key, item"
+            f"SELECT {', '.join(f'CAST({column} AS BLOB)' for column in columns)} FROM known ORDER BY kind, key, item"
         )
 
     def refs(self) -> Iterator[tuple[Any, ...]]:
-        first, *others = (f"CAST({one} AS BLOB)" for one in REF_TEXTS)
+        first, *others = (f"CAST({column} AS BLOB)" for column in REF_TEXTS)
         yield from self._file.execute(f"SELECT {first}, seq, {', '.join(others)} FROM refs ORDER BY ref, seq")
 
     def texts(self) -> Iterator[tuple[int, str]]:
-        """What the search index holds of each memory."""
+        """The indexed text of each memory."""
         yield from self._file.execute("SELECT seq, text FROM texts ORDER BY seq")
 
     def build_index(self) -> None:
         """Make a fresh search index of the memories, to be read by ``words``, ``sizes``, ``settings``, ``averages``."""
         search.build_expected(self._file, self.texts())
-        self._file.execute("COMMIT")  # what FTS5 counts is written with it
+        self._file.execute("COMMIT")  # FTS5's counts are written with it
         self._file.execute("BEGIN")
 
     def words(self) -> Iterator[tuple[Any, ...]]:
@@ -138,7 +138,7 @@ class ExpectedTables:
         yield from self._file.execute("SELECT k, v FROM expected_config ORDER BY k")
 
     def averages(self) -> bytes:
-        """What ranks by: how many memories and words there are."""
+        """The input for ranking: how many memories and words there are."""
         row = self._file.execute("SELECT block FROM expected_data WHERE id = ?", (search.AVERAGES,)).fetchone()
         return b"" if row is None else bytes(row[0])
 

@@ -1,4 +1,4 @@
-"""Whether the database is built as the migrations build it: a trigger or an index can undo what the chain proves.
+"""Checks that the database is built as the migrations build it: a trigger or an index can undo the chain's proofs.
 
 In SQLite the stored statements are compared with those of a fresh store in memory. PostgreSQL's catalogue is compared
 with ``postgres_schema.json``, the answer of a fresh store.
@@ -19,7 +19,7 @@ from lazaretto.ledger import migrations, search
 from lazaretto.ledger.schema import heads, migrations_table
 
 Fault = tuple[str, str]
-"""The table at fault, and what is wrong."""
+"""The table at fault, and the fault."""
 _INDEX_TABLE = re.compile(r"(lz_search_)(\d+)(_data|_idx|_content|_docsize|_config)?")
 _OURS = "c.relname LIKE 'lz\\_%%' AND n.nspname = current_schema()"
 _FROM = "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
@@ -48,11 +48,11 @@ CATALOGUE = {
     "inheritance": "SELECT c.relname, (CASE WHEN i.inhparent = c.oid THEN i.inhrelid ELSE i.inhparent END)::regclass,"
     f" '' {_FROM} JOIN pg_inherits i ON c.oid IN (i.inhparent, i.inhrelid) WHERE {_OURS} AND c.relkind <> 'i'",
 }
-"""What is asked of PostgreSQL's catalogue, by what it is about: table, name, how it is made."""
+"""Queries of PostgreSQL's catalogue, by kind of object. Each returns table, name and definition."""
 
 
 def fault_in_schema(connection: sa.Connection) -> Fault | None:
-    """What is not as the migrations made it; None when all of it is."""
+    """The first difference from the schema that the migrations make; None if there is none."""
     sqlite = connection.dialect.name == "sqlite"
     faults = _faults_sqlite(connection) if sqlite else _faults_postgres(connection)
     return next(faults, None) or _fault_in_steps(connection)
@@ -60,7 +60,7 @@ def fault_in_schema(connection: sa.Connection) -> Fault | None:
 
 def _fault_in_steps(connection: sa.Connection) -> Fault | None:
     rows = connection.execute(sa.select(migrations_table).order_by(migrations_table.c.step)).all()
-    wanted = [(one.number, one.name) for one in migrations.MIGRATIONS]
+    wanted = [(step.number, step.name) for step in migrations.MIGRATIONS]
     for row, step in zip(rows, wanted, strict=False):
         if tuple(row) != step:
             return "lz_steps", f"lz_steps: step {row[0]!r} is called {row[1]!r}, not {step[1]!r}"
@@ -103,7 +103,7 @@ def _faults_sqlite(connection: sa.Connection) -> Iterator[Fault]:
     for name, (kind, table, _) in _built().items():
         if name.startswith(("lz_", "sqlite_autoindex_lz_")) and not _general(name)[1] and name not in found:
             yield table, f"{table}: the {kind} {name!r} is missing from the database"
-    for tenant in sorted({one for name in found if (one := _general(name)[1])}):
+    for tenant in sorted({number for name in found if (number := _general(name)[1])}):
         for name in _built():
             mine = name.replace("_0", f"_{tenant}", 1)
             if _general(name)[1] and mine not in found:
@@ -125,7 +125,7 @@ def _as_general(sql: str, tenant: str) -> str:
 
 
 def catalogue(connection: sa.Connection) -> dict[str, dict[str, list[str]]]:
-    """What PostgreSQL's catalogue says about our tables: by kind and ``table name``, the table and how it is made."""
+    """PostgreSQL's catalogue of our tables: by kind and ``table name``, the table and its definitions."""
     found: dict[str, dict[str, list[str]]] = {}
     for kind, statement in CATALOGUE.items():
         rows: Any = connection.exec_driver_sql(statement, ()).all()

@@ -43,12 +43,12 @@ def _spaced(text: str) -> str:
 
 
 def indexed_text(text: str) -> str:
-    """What of a memory's text goes into the index; never more than both databases can take."""
+    """The part of a memory's text that goes into the index; never more than both databases can take."""
     return _spaced(text[:MAX_INDEXED].replace("\0", " "))
 
 
 def query_words(query: str) -> list[str]:
-    """The distinct words of a query; whatever else it holds (operators, quotes, emoji) cannot reach the database."""
+    """The distinct words of a query; other characters (operators, quotes, emoji) never reach the database."""
     words = _WORD.findall(_spaced(query[:MAX_INDEXED]).casefold())
     return [word[:200] for word in dict.fromkeys(words)][:MAX_QUERY_WORDS]
 
@@ -125,7 +125,7 @@ def drop(connection: sa.Connection, tenant: int, rows: Sequence[tuple[int, str]]
             f"INSERT INTO {table}({table}, rowid, text) VALUES ('delete', ?, ?)",
             [(seq, indexed_text(text)) for seq, text in rows],
         )
-        # FTS5 only notes a deletion; merging everything is what removes the words
+        # FTS5 only notes a deletion; only merging everything removes the words
         connection.exec_driver_sql(f"INSERT INTO {table}({table}) VALUES ('optimize')")
     elif rows:
         connection.exec_driver_sql(
@@ -134,7 +134,7 @@ def drop(connection: sa.Connection, tenant: int, rows: Sequence[tuple[int, str]]
 
 
 def remove(connection: sa.Connection, tenant: int) -> None:
-    """Take a tenant's whole index away, whatever state it is in."""
+    """Remove a tenant's whole index, in any state."""
     if connection.dialect.name != "sqlite":
         connection.exec_driver_sql("DELETE FROM lz_search WHERE tenant = %s", (tenant,))
         return
@@ -186,7 +186,7 @@ def orphans(connection: sa.Connection) -> list[str]:
 
 
 def fault_in_pages(connection: sa.Connection, tenant: int) -> tuple[str, str] | None:
-    """Which table of a SQLite index has a page or a key that does not belong there, and why.
+    """The table of a SQLite index that has a wrong page or key, and the reason.
 
     FTS5 can check itself, but only where it may write: the check runs on a copy in the connection's temporary file.
     """
@@ -286,9 +286,9 @@ def find(
 
 
 def same_words(connection: sa.Connection, tenant: int, text: str) -> list[int] | None:
-    """Event numbers of all memories that hold every word a text begins with: whatever copies it is among them.
+    """Event numbers of all memories with every word that a text begins with; every copy of the text is among them.
 
-    None where the index cannot say, because those words are none to it.
+    None if the text begins with no word that the index can hold.
     """
     words = [word for word in indexed_text(text).split() if any(map(str.isalnum, word))][:MAX_QUERY_WORDS]
     if not words:
@@ -390,4 +390,4 @@ def _find_postgres(
 
 def _best(scores: Mapping[int, float], limit: int) -> list[tuple[int, float]]:
     """The best, newer ones first where they fit alike."""
-    return heapq.nsmallest(limit, scores.items(), key=lambda one: (-one[1], -one[0]))
+    return heapq.nsmallest(limit, scores.items(), key=lambda scored: (-scored[1], -scored[0]))

@@ -1,7 +1,7 @@
-"""Keys that sign the end of a chain: whoever can write to the database still cannot speak for the process.
+"""Keys that sign the end of a chain: write access to the database is not enough to forge a signed chain.
 
-Ed25519, from ``cryptography``. With a key, every batch of events is signed; the public half, kept elsewhere, proves who
-appended what. A key hands over to another by an event that it signs.
+Ed25519, from ``cryptography``. With a key, every batch of events is signed; the public half, kept elsewhere, proves
+who appended it. A key hands over to another by an event that it signs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _crypto() -> Any:
 
 
 def head_statement(namespace: str, seq: int, prev: int, digest: bytes) -> bytes:
-    """What is signed: that the chain of this namespace has this event, with this hash, at this place.
+    """The signed statement: the chain of this namespace has this event, with this hash, at this place.
 
     ``prev`` is the event that was signed before, so that no signature can be taken out unseen.
     """
@@ -134,7 +134,7 @@ def handover(old: PublicKey, new: PublicKey) -> Draft:
 
 
 class SigningKeys:
-    """Which keys may have signed here, as the chain itself hands it on."""
+    """The keys that may have signed here, as the chain itself hands over from key to key."""
 
     def __init__(self, keys: tuple[PublicKey, ...]) -> None:
         self._keys = {key.id: key for key in keys}
@@ -148,7 +148,7 @@ class SigningKeys:
         if known is None:
             return f"it is signed with key {key!r}, which is not trusted here"
         if not known.signed(message, signature):
-            return "its signature does not fit: somebody without the key wrote this part of the chain"
+            return "its signature does not fit: this part of the chain was written without the key"
         if self._next:  # the batch that handed over has now proved to be the old key's
             for old, new in self._next.items():
                 self._keys.pop(old, None)

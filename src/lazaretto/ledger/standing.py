@@ -1,7 +1,7 @@
 """The events that count: all but those that a withdrawal takes back.
 
-A decision that is taken back stays in the chain; a ``WITHDRAWN`` event per item names, by number, what counts no
-longer. Readers of labels and rulings read through here (``Tail`` does, with ``anew``).
+A decision that is taken back stays in the chain; a ``WITHDRAWN`` event per item names, by number, the events that
+count no longer. Readers of labels and rulings read through here (``Tail`` does, with ``anew``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from lazaretto.types import Event, EventKind
 
 
 class Readable(Protocol):
-    """What is needed of a ledger to read it."""
+    """The part of a ledger that readers need."""
 
     def events(
         self, *, after: int = 0, kinds: Iterable[EventKind] | None = None, subject: str | None = None
@@ -43,8 +43,8 @@ def standing_events(
     yield from without_taken_back(ledger.events(after=after, kinds=(*kinds, EventKind.WITHDRAWN), subject=subject))
 
 
-def without_taken_back(told: Iterable[Event]) -> list[Event]:
+def without_taken_back(events: Iterable[Event]) -> list[Event]:
     """Of the events about one item, withdrawals among them, those that count."""
-    found = list(told)
+    found = list(events)
     gone = taken_back(event for event in found if event.kind is EventKind.WITHDRAWN)
     return [event for event in found if event.kind is not EventKind.WITHDRAWN and event.seq not in gone]

@@ -1,4 +1,4 @@
-"""The database behind the ledgers: how it is opened, how a transaction begins and ends, who else is in it.
+"""The database behind the ledgers: how it is opened, how a transaction begins and ends, other processes in it.
 
 An operator holds a ``Store``; a tenant holds a ``Ledger``, which shows one namespace of it.
 """
@@ -36,11 +36,11 @@ _SCRUB_MS = 200
 """How long an erasure waits for readers of the old state before it says that it is not finished."""
 
 _WRITE, COMMITTED = "lazaretto_write", "lazaretto_committed"
-"""Marks of a connection: that it writes; that it sees nothing but what is committed."""
+"""Marks of a connection: that it writes; that it sees only committed data."""
 _USED = "lazaretto_used"
 _FRESH_S = 5.0
-"""A connection that was used so lately, and is silent, is taken to be alive: asking costs as much as what it is wanted
-for."""
+"""A connection that was used within this time is taken to be alive: asking would cost as much as the query
+itself."""
 
 
 class CommitUnsure(Exception):
@@ -143,7 +143,7 @@ def _postgres_engine(url: sa.URL) -> sa.Engine:
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: Any) -> None:
-        # acknowledged means durable, whatever the server's own default is
+        # acknowledged means durable, also if the server's own default is weaker
         connection.execute("SET synchronous_commit = on")
         connection.execute(f"SET lock_timeout = '{BUSY_SECONDS}s'")
         connection.commit()
@@ -159,7 +159,7 @@ def _silent(connection: Any) -> bool:
 
 
 class Store:
-    """One database with the ledgers of all its tenants: what an operator holds."""
+    """One database with the ledgers of all its tenants; an operator holds it."""
 
     def __init__(self, engine: sa.Engine, url: sa.URL, *, read_only: bool) -> None:
         self.engine = engine
@@ -208,7 +208,7 @@ class Store:
 
     def upgrade(self) -> tuple[str, ...]:
         """Run the migrations this store lacks; returns their names. ``open`` does it by itself."""
-        return tuple(one.name for one in self.transact(migrations.apply_migrations))
+        return tuple(step.name for step in self.transact(migrations.apply_migrations))
 
     @property
     def dialect(self) -> str:
@@ -238,7 +238,7 @@ class Store:
         try:
             return self._change_detector.version()
         except (sqlite3.Error, exc.SQLAlchemyError):
-            return None  # whoever reads next is told what is wrong
+            return None  # the next read raises the error
 
     @contextmanager
     def reading(self, *, snapshot: bool = False) -> Iterator[sa.Connection]:
@@ -251,7 +251,7 @@ class Store:
             yield connection
 
     def transact(self, work: Callable[[sa.Connection], T]) -> T:
-        """Run ``work`` in one write transaction; when this returns, what it wrote is durable.
+        """Run ``work`` in one write transaction; when this returns, its writes are durable.
 
         A connection that turns out to be dead before the commit is replaced once. A failure of the commit itself
         leaves it open whether the work was kept: ``CommitUnsure``.
@@ -285,7 +285,7 @@ class Store:
     def scrub(self) -> bool:
         """After an erasure: write SQLite's log into the file and empty it, so that the old bytes are nowhere left.
 
-        Whether it could: a reader of the old state keeps the log. It is tried again with every
+        Returns whether it could: a reader of the old state keeps the log. It is tried again with every
         write, and when the store is closed.
         """
         if self.dialect != "sqlite" or self.read_only:

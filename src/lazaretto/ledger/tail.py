@@ -10,7 +10,7 @@ from lazaretto.types import Event, EventKind, Head
 
 
 class Followed(Readable, Protocol):
-    """What is needed of a ledger to follow it."""
+    """The part of a ledger that a follower needs."""
 
     def head(self) -> Head:
         """The last event."""
@@ -31,9 +31,9 @@ class Tail:
     ) -> None:
         """``back``: how many events a new reader looks back; all by default. ``subject``: only events about it.
 
-        ``anew`` is for readers of what people decided: they get no event that was taken back (``ledger/standing.py``).
-        Where one that they read already is taken back, it is called, so that they forget everything; then they are
-        given what counts from the beginning, unless they read it in another way and ``skip_to`` its end.
+        ``anew`` is for readers of people's decisions: they get no event that was taken back (``ledger/standing.py``).
+        If one that they read already is taken back, it is called, so that they forget everything; then they are
+        given the events that count from the beginning, unless they read them in another way and ``skip_to`` their end.
         """
         self._ledger, self._kinds, self._back, self._subject = ledger, tuple(kinds), back, subject
         self._anew = anew
@@ -47,14 +47,14 @@ class Tail:
         return self._seq or 0
 
     def skip_to(self, seq: int) -> None:
-        """Everything up to this event was read in another way, without what was taken back by then."""
+        """Everything up to this event was read in another way, without the events taken back by then."""
         self._seq = seq
         if self._anew is not None:
-            told = self._ledger.events(kinds=(EventKind.WITHDRAWN,))
-            self._gone = taken_back(event for event in told if event.seq <= seq)
+            withdrawals = self._ledger.events(kinds=(EventKind.WITHDRAWN,))
+            self._gone = taken_back(event for event in withdrawals if event.seq <= seq)
 
     def new(self) -> Iterator[Event]:
-        """What was recorded since the last time, by anybody. An event counts as read once the next is asked for."""
+        """Events since the last call, by any writer. An event counts as read once the next is asked for."""
         head = self._ledger.head().seq  # before the events: none up to it is missed
         if self._seq is None:
             self._seq = 0 if self._back is None else max(0, head - self._back)

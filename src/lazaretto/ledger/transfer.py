@@ -1,7 +1,7 @@
 """Carrying one tenant's ledger to another store: one JSON document per line, checked link by link on arrival.
 
-A forged file can have every link sound. So signatures travel too, and are checked on arrival by whoever knows the key,
-a head or a checkpoint; ``Importer.proof`` says what was.
+A forged file can have every link sound. So signatures travel too; an importer with the key, a head or a checkpoint
+checks them on arrival. ``Importer.proof`` has the result.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ FORMAT = 3
 neither signatures nor claims."""
 _READ = (2, FORMAT)
 Proof = Literal["proved", "unchecked", "unsigned"]
-"""What an import proved: all of it is signed by a key that is trusted; it is signed, but no key was given to check it
-with; nothing is signed, so that every link holds and nobody vouches for it."""
+"""The result of an import: all of it is signed by a trusted key; it is signed, but no key was given to check it
+with; nothing is signed, so the links hold but nobody vouches for the content."""
 _CHUNK = 1000
 
 
@@ -190,7 +190,7 @@ class Importer:
     def _beside(
         self, line: dict[str, Any], read: Callable[[dict[str, Any]], tuple[Any, ...]], tenant: int
     ) -> tuple[Any, ...]:
-        """A row beside the chain; whether it fits is told by ``verify``."""
+        """A row beside the chain; ``verify`` checks whether it fits."""
         try:
             return tenant, *read(line)
         except (KeyError, TypeError, ValueError, binascii.Error):
@@ -260,7 +260,7 @@ def _claim_row(line: dict[str, Any]) -> tuple[Any, ...]:
 def _write_beside(connection: sa.Connection, rows: list[tuple[sa.Table, tuple[Any, ...]]]) -> None:
     """Write rows of two tables, and empty the list."""
     for table in (signatures, claims):
-        mine = [row for one, row in rows if one is table]
+        mine = [row for owner, row in rows if owner is table]
         if mine:
             try:
                 connection.exec_driver_sql(insert_sql(table, connection.dialect.name), mine)

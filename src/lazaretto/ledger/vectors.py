@@ -5,7 +5,7 @@ chain cannot make them again: the event that records them (the item's own, or a 
 holds their number and digest, and ``verify`` checks the rows. They go when their item is erased.
 
 Look-ups use a small index in memory, one sign bit per dimension. A large tenant's rows lie in cells around fixed
-centres, so that a look-up touches about a tenth of them; what is found is ranked by the stored vectors.
+centres, so that a look-up touches about a tenth of them; the results are ranked by the stored vectors.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lazaretto.types import EventKind
 ABOUT = "claims:"
 """How the subject of an event begins that records the claims of an item which was there before."""
 RECORD = "claims"
-"""Where the body of an event holds what it records of claims."""
+"""Key of the record of claims in an event's body."""
 PLACES = 1 << 20
 """Claims that an item may have: the number of a row is its event's times this, and its place."""
 
@@ -69,7 +69,7 @@ class ClaimRow:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A claim near to what was asked."""
+    """A claim near to the query."""
 
     item: str
     start: int
@@ -79,7 +79,7 @@ class Neighbour:
 
 @cache
 def _centres() -> Floats:
-    """Fixed directions that cut the space into cells; what matters is that they never change."""
+    """Fixed directions that cut the space into cells; they must never change."""
     rng = np.random.default_rng(20_261_115)
     made = rng.standard_normal((CELLS, DIMENSION)).astype(np.float32)
     return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True), np.float32)
@@ -96,14 +96,14 @@ def _bits(vectors: NDArray[np.int8]) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True, slots=True)
 class KeptClaims:
-    """The claims of one item in the form in which they are stored, and what the chain says of them."""
+    """The claims of one item in their stored form, and their record in the chain."""
 
     rows: tuple[tuple[int, int, int, int, bytes], ...]
     """Place, start, end, cell and vector of each."""
 
     @classmethod
     def of(cls, claims: Sequence[ClaimRow]) -> KeptClaims:
-        """From what was read in a text."""
+        """From the claims read in a text."""
         if len(claims) >= PLACES:
             raise InputError("claims", f"are {len(claims):,}", f"An item may have {PLACES - 1:,}")
         vectors = _rounded(np.array([row.vector for row in claims], np.float32).reshape(len(claims), DIMENSION))
@@ -112,7 +112,7 @@ class KeptClaims:
         return cls(tuple((n, c.start, c.end, int(cell), v.tobytes()) for n, (c, cell, v) in enumerate(together)))
 
     def record(self) -> dict[str, Any]:
-        """What the event that brings them says of them."""
+        """The body part of the event that records these claims."""
         digest = Digest()
         for row in self.rows:
             digest.add(*row)
@@ -139,17 +139,17 @@ class Digest:
 
 @dataclass(frozen=True, slots=True)
 class ClaimRecord:
-    """What an event says of the claims of an item."""
+    """The record of an item's claims in an event."""
 
     item: str
     count: int
     digest: str
     adopted: bool
-    """They stood there before the chain said anything of them: nothing proves that they are what was read."""
+    """The claims are older than the first event about them: nothing proves that they come from the item's text."""
 
 
 def record_of(kind: EventKind, subject: str, body: Mapping[str, Any] | None) -> ClaimRecord | None:
-    """What an event says of claims; None for most events, and for those that were erased."""
+    """The record of claims in an event; None for most events, and for erased ones."""
     if body is None or RECORD not in body:
         return None
     if kind is EventKind.NOTED and subject.startswith(ABOUT):
@@ -158,10 +158,14 @@ def record_of(kind: EventKind, subject: str, body: Mapping[str, Any] | None) -> 
         item = subject
     else:
         return None
-    told = body[RECORD]
-    if not isinstance(told, Mapping) or type(told.get("count")) is not int or not isinstance(told.get("digest"), str):
+    record = body[RECORD]
+    if (
+        not isinstance(record, Mapping)
+        or type(record.get("count")) is not int
+        or not isinstance(record.get("digest"), str)
+    ):
         raise ValueError(f"{subject!r} says nothing about claims that can be read")
-    return ClaimRecord(item, told["count"], told["digest"], bool(body.get("adopted", False)))
+    return ClaimRecord(item, record["count"], record["digest"], bool(body.get("adopted", False)))
 
 
 def add(connection: sa.Connection, tenant: int, item: str, seq: int, kept: KeptClaims) -> None:
@@ -200,11 +204,11 @@ def stored(connection: sa.Connection, tenant: int, table: str = "lz_claims") -> 
 
 
 def last_record(connection: sa.Connection, tenant: int, item: str) -> tuple[int, ClaimRecord] | None:
-    """What the chain said last of the claims of an item, and the event that said it."""
-    told = sa.select(events.c.seq, events.c.kind, events.c.subject, events.c.body).where(
+    """The chain's last record of an item's claims, and the number of its event."""
+    query = sa.select(events.c.seq, events.c.kind, events.c.subject, events.c.body).where(
         events.c.tenant == tenant, events.c.subject.in_((item, ABOUT + item)), events.c.body.is_not(None)
     )
-    for seq, kind, subject, body in connection.execute(told.order_by(events.c.seq.desc())).all():
+    for seq, kind, subject, body in connection.execute(query.order_by(events.c.seq.desc())).all():
         record = record_of(EventKind(kind), subject, decode_body(bytes(body)))
         if record is not None:
             return int(seq), record
@@ -244,7 +248,7 @@ class _Cell:
 
 
 class VectorIndex:
-    """The claims of one tenant in memory. Safe to share between threads; follows what other processes add."""
+    """The claims of one tenant in memory. Safe to share between threads; follows the additions of other processes."""
 
     def __init__(self) -> None:
         self._cells = [_Cell() for _ in range(CELLS)]
@@ -373,7 +377,7 @@ def _rescored(
 
 
 def _seen(connection: sa.Connection, tenant: int, names: Iterable[str], hidden: bool) -> set[str]:
-    """Those of some items that may be seen; with ``hidden`` the held ones too."""
+    """The members of ``names`` that may be seen; with ``hidden`` the held ones too."""
     shown = "erased = 0 AND superseded_by IS NULL" if hidden else visible_sql("lz_items")
     mark = "?" if connection.dialect.name == "sqlite" else "%s"
     found: set[str] = set()
@@ -385,7 +389,7 @@ def _seen(connection: sa.Connection, tenant: int, names: Iterable[str], hidden: 
 
 
 def _among(connection: sa.Connection, column: str, values: Sequence[Any]) -> tuple[str, Sequence[Any]]:
-    """A condition and what it is given; PostgreSQL knows it again however many there are."""
+    """A condition and its parameters; in PostgreSQL the statement is the same for any number of values."""
     if connection.dialect.name == "sqlite":
         return f"{column} IN ({', '.join('?' * len(values))})", values
     return f"{column} = ANY(%s)", [list(values)]

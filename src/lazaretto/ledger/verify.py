@@ -30,7 +30,7 @@ from lazaretto.types import Event, EventKind, Head
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What a verification found."""
+    """The result of a verification."""
 
     ok: bool
     checked: int
@@ -41,9 +41,9 @@ class Verification:
     table: str = ""
     """The table at fault; two with "and" between them when it is their disagreement that shows it."""
     unproved: tuple[str, ...] = ()
-    """What nothing here can prove or disprove, though no fault was found in it."""
+    """Parts that nothing here can prove or disprove, though no fault was found in them."""
     fix: str = ""
-    """What mends it, where something here can: the chain makes derived tables again."""
+    """How to repair the fault, if the chain can: it makes derived tables again. Else empty."""
 
 
 def stored_events(
@@ -101,8 +101,8 @@ _DERIVED = ("lz_items", "lz_edges", "lz_search", "lz_known", "lz_refs", "lz_clai
 
 
 def _fix(table: str) -> str:
-    """What to do about a fault in a table."""
-    derived = all(one.startswith(_DERIVED) for one in table.split(" and "))
+    """How to repair a fault in a table."""
+    derived = all(name.startswith(_DERIVED) for name in table.split(" and "))
     return "it can be made again from the chain: run 'lazaretto ledger rebuild'" if derived else ""
 
 
@@ -179,12 +179,12 @@ class _Verifier:
             )
 
     def _kept_seq(self) -> int:
-        """How far the chain reached at least, by what was kept of it."""
-        return max([self._wanted.seq if self._wanted else 0, *(one.seq for one in self._checkpoints)])
+        """The least length of the chain, by the kept head and checkpoints."""
+        return max([self._wanted.seq if self._wanted else 0, *(checkpoint.seq for checkpoint in self._checkpoints)])
 
     def _check_orphans(self) -> None:
         """Rows whose head was removed belong to nobody, so an empty namespace may be one that lost its own; and a head
-        without events is invented."""
+        without events is forged."""
         kept = sa.select(heads.c.tenant)
         for table in metadata.tables.values():
             if "tenant" not in table.columns or table is heads:
@@ -272,7 +272,7 @@ class _Proofs:
         keys: tuple[PublicKey, ...],
     ) -> None:
         self._namespace, self._checkpoints, self._keys = namespace, checkpoints, keys
-        self._due = sorted(checkpoints, key=lambda one: -one.seq)
+        self._due = sorted(checkpoints, key=lambda checkpoint: -checkpoint.seq)
         self._trust = SigningKeys(keys)
         self._signatures = stream(
             connection,
@@ -284,7 +284,7 @@ class _Proofs:
         self._tree = Builder()
 
     def follow(self, event: Event, digest: bytes) -> list[tuple[int, int, bytes]]:
-        """The subtrees that the event completes; faults where what was kept or signed says otherwise."""
+        """The subtrees that the event completes; faults if a kept or signed value differs."""
         nodes = list(self._tree.add(digest))
         while self._due and self._due[-1].seq <= event.seq:
             kept = self._due.pop()
@@ -315,7 +315,7 @@ class _Proofs:
             reason = f"lz_signatures: a row stands at event {self._next[0]}, which is not there"
             raise VerifyFault(last + 1, "lz_events and lz_signatures", reason)
         if self._keys and self._signed != last:
-            reason = "lz_signatures: from here on nothing is signed: somebody without the key wrote it"
+            reason = "lz_signatures: nothing is signed from here on: it was written without the key"
             raise VerifyFault(self._signed + 1, "lz_events and lz_signatures", reason)
         for kept in self._checkpoints if self._keys else ():
             if not kept.signed_by(self._trust.ever):
