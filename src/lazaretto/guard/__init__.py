@@ -1,4 +1,4 @@
-"""The guard: the object users hold (``guard.py``), what it is made of, and its face for synchronous code."""
+"""The guard: the object users hold (``guard.py``), its parts, and its face for synchronous code."""
 
 from lazaretto.guard.guard import Guard
 

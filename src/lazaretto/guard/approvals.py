@@ -34,11 +34,11 @@ class Approvals:
     async def answer_all(
         self, tokens: Sequence[str], agree: bool, *, by: str, caller: Identity | None = None
     ) -> tuple[Asked, ...]:
-        """One word on several calls of one agent's task: a model often makes them in one answer, and a person who sees
+        """One answer for several calls of one agent's task: a model often makes several at once, and a person who sees
         all of them need not be interrupted for each.
 
-        Each is answered as ``answer`` does it. Nothing is said where one of them does not wait or is the person's own,
-        or where they are of several agents or tasks.
+        Each is answered as by ``answer``. None is answered if one of them does not wait or is the person's own,
+        or if they belong to several agents or tasks.
         """
         if isinstance(tokens, str) or not 0 < len(tokens) <= MOST_TOGETHER:
             raise InputError("tokens", f"is no list of 1 to {MOST_TOGETHER} tokens", "Give those of one task")

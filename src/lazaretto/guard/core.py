@@ -1,4 +1,4 @@
-"""What the guard's parts share: the store, the gates, and the one way an item is judged and recorded.
+"""The shared core of the guard's parts: the store, the gates, and the one way an item is judged and recorded.
 
 ``Core`` makes the parts and introduces them to each other. Store calls block, so they run in threads of their own.
 """
@@ -103,9 +103,9 @@ class Core:
     ) -> Decision:
         """The way of every item: read it, judge it (``GateSet``), record it and teach the gates (``Recorder``).
 
-        ``follow_ups`` says which events belong to the item besides its ruling; they are recorded with it or not at all.
-        ``writes``: the agent made it itself, so what it read lately counts; ``stated``: it says what it made it from;
-        ``stands``: it stands in a store of the caller's own already.
+        ``follow_ups`` gives further events of the item besides its ruling; they are recorded with it or not at all.
+        ``writes``: the agent made it itself, so its recent reads count; ``stated``: it names its parents;
+        ``stands``: a store of the caller's own has it already.
         """
         self.require_open()  # before any gate runs
         began = now()
@@ -130,7 +130,7 @@ class Core:
         return decision
 
     async def judge(self, raw: RawInput) -> Decision:
-        """What the gates say; nothing is recorded."""
+        """The gates' decision; nothing is recorded."""
         self.require_open()
         began = now()
         observation = read_observation(raw, self.ledger.namespace, self.policy.limits)
@@ -171,18 +171,18 @@ class Core:
             await self.in_store_thread(self.lessons.look_up if self.ledger.read_only else self.lessons.catch_up)
 
     def copies_of(self, item: str, by: str, caller: Identity | None) -> list[str]:
-        """Copies of an item that wait, and that its release settles: none that whoever releases it wrote."""
+        """Waiting copies of an item that its release settles, without those that the releasing person wrote."""
         found = list(self.copies.settled_with(self.ledger.item(item), "benign"))
         seen = self.ledger.items(ids=found, hidden=True, limit=None) if found else []
-        return [one.id for one in seen if not is_own(caller, by, one)]
+        return [copy.id for copy in seen if not is_own(caller, by, copy)]
 
     async def written_back(self, receipt: Receipt) -> Receipt:
-        """The receipt with what became of its records in stores of the caller's own."""
+        """The receipt with the outcomes of its records in stores of the caller's own."""
         await self.outbox.write_back()
         return (await self.in_store_thread(self.outbox.with_outcomes, [receipt]))[0]
 
     def _hold_again(self, observations: Sequence[Observation]) -> tuple[str, ...]:
-        """Hold those of some memories that would be held today, with what came from them; returns the former."""
+        """Hold the memories that would be held today, and items that came from them; returns the memories."""
         held = self.rechecking.recheck(observations)
         if held:
             self.taints.hold_what_came_from(held)
@@ -224,13 +224,13 @@ class Core:
         try:
             return future.result()
         except CancelledError:
-            raise GuardClosed from None  # only closing the guard cancels what runs on its own loop
+            raise GuardClosed from None  # only closing the guard cancels tasks on its own loop
         except BaseException:
             future.cancel()
             raise
 
     def close(self) -> None:
-        """Let threads and store go; what is under way in other threads ends with ``GuardClosed``."""
+        """Close threads and store; calls under way in other threads end with ``GuardClosed``."""
         with self._lock:
             self._closed = True
             worker, self._sync_worker = self._sync_worker, None

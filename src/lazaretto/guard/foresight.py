@@ -1,4 +1,4 @@
-"""Foresight: what an agent would say is rehearsed before its turn, and what would speak through it removed."""
+"""Foresight: an agent's turn is rehearsed before it speaks, and memories that would speak through it are removed."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Rehearsals:
     """``guard.foresight``: agents are rehearsed before they speak."""
 
     def __init__(self, core: Core, repairs: Repairs, incidents: IncidentBook) -> None:
-        """Part of the guard with this core; it removes by ``repairs`` and tells ``incidents`` whom it looked at."""
+        """Part of the guard with this core; it removes by ``repairs`` and gives ``incidents`` the screened agents."""
         self._core, self._repairs, self._incidents = core, repairs, incidents
         self.rehearsal: Foresight | None = None
-        """What agents are rehearsed with; the policy's ``[gates.foresight]`` or ``rehearse_with`` sets it."""
+        """The setting for rehearsals; the policy's ``[gates.foresight]`` or ``rehearse_with`` sets it."""
         if table := core.policy.gates.get("foresight"):
             from lazaretto.learn.foresight_setup import configured
 
@@ -42,9 +42,9 @@ class Rehearsals:
         *,
         chat: ChatModel | None = None,
     ) -> None:
-        """Set up ``before_turn``: a calibration (or its file), an embedder, and whom rehearsals play.
+        """Set up ``before_turn``: a calibration (or its file), an embedder, and the personas of rehearsals.
 
-        With ``chat``, agents may be given by name: they are rehearsed with that model, on what the ledger knows of
+        With ``chat``, agents may be given by name: they are rehearsed with that model, on the ledger's record of
         them. Mode, budget and evidence are those of the policy's table ``[gates.foresight]``.
         """
         from lazaretto.learn.foresight_setup import set_up
@@ -57,10 +57,10 @@ class Rehearsals:
     async def before_turn(
         self, agent: ForesightAgent | str, *, others: Sequence[ForesightAgent | str] = ()
     ) -> BeforeTurn:
-        """Rehearse what the agent would say; remove what would speak through it, here and in every other memory.
+        """Rehearse the agent's turn; remove memories that would speak through it, here and in every other memory.
 
         The agent's item ids must be known to the ledger. ``others`` are agents within reach that do not speak now:
-        they are told what to forget in the same call (``before_round``), else when their own turn comes.
+        they get the list of items to forget in the same call (``before_round``), else when their own turn comes.
         """
         done = await self.before_round([agent], others=others)
         return replace(done.turns[0], receipts=done.receipts, calls=done.calls)

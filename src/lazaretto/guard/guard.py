@@ -1,8 +1,8 @@
 """The guard: the one object users hold. Read it first.
 
 An item comes in (``ingest``), the gates of the policy judge it (``gates``), decision and item are recorded in one
-transaction (``ledger``), and repairs change what was held or should be (``repair``). Nothing is acknowledged before it
-is recorded: while the store is away, calls raise ``StoreUnavailable``. ``Core.judge_and_record`` is the way of an item.
+transaction (``ledger``), and repairs change items that were held or should be (``repair``). Nothing is acknowledged
+before it is recorded: while the store is away, calls raise ``StoreUnavailable``. ``Core.judge_and_record`` is the way.
 Calls of people (label, release, audit) are in ``people_calls``, those before a tool is called in ``tool_calls``.
 """
 
@@ -57,7 +57,7 @@ log = logging.getLogger("lazaretto")
 class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
     """Watches what agents read, keep and say. Async throughout; ``SyncGuard`` is the same for synchronous code.
 
-    What a call is about comes first, who acts is named: ``remember(text, agent=...)``, ``label(item, "harmful",
+    The subject of a call comes first, the actor is named: ``remember(text, agent=...)``, ``label(item, "harmful",
     by=...)``. One guard may be used by many tasks, threads and event loops at once. Rarer calls are in its parts:
     ``repairs``, ``incidents``, ``stores``, ``foresight``, ``approvals``.
     """
@@ -103,7 +103,7 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
             ledger.close()
             raise
 
-    # what agents do
+    # calls for agents
 
     async def check(
         self,
@@ -167,14 +167,14 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
         value: Any = None,
         principal: str | None = None,
     ) -> Decision:
-        """Judge and keep a memory. What the agent read lately counts as influence beside the ``parents`` it names.
+        """Judge and keep a memory. Items the agent read lately count as influence beside the ``parents`` it names.
 
         ``parents=[...]`` says that nothing else was used; that is believed of sources the policy trusts enough
         (``influence.believe_from``). ``key`` is the name under which a store of your own keeps it; the policy says who
         may write protected ones. ``once``, ``principal``: as in ``check``.
 
         ``ref`` says where that store keeps it: (system, namespace, key). Write it there when it is allowed; repairs
-        follow it there (``guard.stores.join``). ``value`` is what is kept there, as JSON data, and takes the place of
+        follow it there (``guard.stores.join``). ``value`` is the stored JSON data, and takes the place of
         ``text``.
 
         A text that is ruled ``rewrite`` stays held, and its ``replacement`` is judged and kept as a memory of its own,
@@ -214,9 +214,9 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
         """Memories the agent may use, and a record that it read them. ``principal``: as in ``check``.
 
         By ``query`` (best first), by ``items`` (those of some ids, or refs into stores of your own, that may be used,
-        in your order; refs that nobody recorded are in the answer's ``unknown``), or the newest ones. Whatever is
-        held, superseded or erased stays out, and whatever is trusted less than ``min_trust`` (which is at most the
-        trust of the least trusted thing it was made from).
+        in your order; refs that nobody recorded are in the answer's ``unknown``), or the newest ones. Held,
+        superseded and erased memories are left out, and memories trusted less than ``min_trust`` (trust is at most
+        that of the least trusted item in the lineage).
         """
         reader = check_name(agent, "agent", printable=True)
         self._core.recall.check(limit, min_trust)
@@ -225,14 +225,14 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
         found = await self._core.in_store_thread(
             self._core.recall.recall, reader, query, items, limit, float(min_trust), body
         )
-        self._core.watchers.tell("recalled", self.ledger.namespace, reader, [one.id for one in found], began)
+        self._core.watchers.tell("recalled", self.ledger.namespace, reader, [memory.id for memory in found], began)
         return found
 
     async def search(self, query: str, *, limit: int = 20) -> tuple[Observation, ...]:
         """Memories that may be used, by words and by meaning, best first: for people. Nothing is recorded as read."""
         self._core.recall.check(limit, 0.0)
         found = await self._core.in_store_thread(self._core.recall.search, query, limit)
-        return tuple(one for one, _ in found)
+        return tuple(memory for memory, _ in found)
 
     async def exchange(
         self,
@@ -248,7 +248,7 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
     ) -> Decision:
         """Judge a message or picture from one agent to another; it counts as delivered only when it is allowed.
 
-        What the sender read lately counts as influence, as in ``remember``. ``once``, ``principal``: as in ``check``.
+        Items the sender read lately count as influence, as in ``remember``. ``once``, ``principal``: as in ``check``.
         """
         to = check_name(receiver, "receiver", printable=True)
 
@@ -273,7 +273,7 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
         key: str | None = None,
         principal: str | None = None,
     ) -> Decision:
-        """What the gates say of something. Nothing is recorded: it can neither be recalled nor traced nor disputed."""
+        """The gates' decision. Nothing is recorded: the item can neither be recalled nor traced nor disputed."""
         raw = RawInput(agent, channel, text, image, fields, (), source, key=key, principal=principal)
         return await self._core.judge(raw)
 
@@ -288,22 +288,22 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
     ) -> str:
         """Record a decision of an agent and how it went; returns the decision's id.
 
-        Without ``rests_on``, what the agent read since its last decision counts. ``principal``: as in ``check``; of an
-        agent that your own process does not vouch for, what it neither read nor wrote is recorded as claimed, and
-        counts for nothing.
+        Without ``rests_on``, the items the agent read since its last decision count. ``principal``: as in ``check``;
+        of an agent that your own process does not vouch for, items it neither read nor wrote are recorded as claimed,
+        and count for nothing.
         """
         return await record_decision(self._core, what, agent, success, rests_on, principal)
 
     # looking again
 
     async def recheck(self, *, limit: int | None = None, news: int = 1) -> Rechecked:
-        """Judge memories again, up to ``limit`` of them (default: the policy's): release what proves clean, hold what
-        slipped through with what was made from it, and propose repairs of the rest (``repair.automatic``,
-        ``repairs.proposals``). Call again while ``left`` is above 0. What labels and repairs decided since becomes
+        """Judge memories again, up to ``limit`` of them (default: the policy's): release clean ones, hold missed ones
+        with the items made from them, and propose repairs of the rest (``repair.automatic``,
+        ``repairs.proposals``). Call again while ``left`` is above 0. Labels and repairs since the last call become
         cases of the debate.
 
-        Nothing is looked at until there were ``news`` (memories, outcomes, labels) since the last pass. A person's word
-        is never overturned.
+        Nothing is looked at until there were ``news`` (memories, outcomes, labels) since the last pass. A person's
+        label is never overturned.
         """
         return await self._core.recheck(self.policy.review.limit if limit is None else limit, news)
 
@@ -313,5 +313,5 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
 
     @property
     def watchers(self) -> Watchers:
-        """Who is told of every decision, recall and repair."""
+        """The watchers; each is notified of every decision, recall and repair."""
         return self._core.watchers

@@ -1,4 +1,4 @@
-"""Incidents: what was found, what waits for a person, and whom to look at next."""
+"""Incidents: findings, items that wait for a person, and agents to look at next."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lazaretto.types import Draft, EventKind
 
 
 class IncidentBook:
-    """``guard.incidents``: what happened, grouped, and what to look at."""
+    """``guard.incidents``: findings, grouped, and agents and items to look at."""
 
     def __init__(self, core: Core) -> None:
         """Part of the guard with this core."""
@@ -25,7 +25,7 @@ class IncidentBook:
         self._contacts = ContactQueue(core.ledger, core.graph)
 
     async def all(self, state: State | None = None, *, limit: int | None = None) -> tuple[Incident, ...]:
-        """What was found, as incidents: what belongs together is one. The newest first; ``state`` keeps some."""
+        """Incidents: findings that belong together are one. The newest first; ``state`` keeps some."""
         return await self._core.in_store_thread(functools.partial(self._core.incidents.all, state, limit=limit))
 
     async def open(self, *, limit: int | None = None) -> tuple[Incident, ...]:
@@ -37,7 +37,7 @@ class IncidentBook:
         return await self._core.in_store_thread(self._core.incidents.one, check_name(name, "incident", printable=True))
 
     async def suspects(self, *, limit: int = 10) -> tuple[Suspect, ...]:
-        """What stands behind decisions that failed more often than chance lets it, the strongest suspicion first."""
+        """Items behind decisions that failed more often than chance lets them, the strongest suspicion first."""
         if (
             isinstance(limit, bool)
             or not isinstance(limit, int)
@@ -47,7 +47,7 @@ class IncidentBook:
         return await self._core.in_store_thread(suspects, self._core.ledger, self._core.graph, limit)
 
     async def contacts(self) -> tuple[str, ...]:
-        """Agents that held or read what was found since they were last screened: holders first, the newest first."""
+        """Agents that held or read a finding since they were last screened: holders first, the newest first."""
         return await self._core.in_store_thread(self._contacts.due)
 
     async def note_screened(self, agents: Sequence[str]) -> None:

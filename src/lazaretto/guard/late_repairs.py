@@ -1,6 +1,6 @@
-"""What follows when a memory in use is held: items that were made from it are looked after, as the policy says.
+"""Repairs after a memory in use is held: items that were made from it are repaired too, as the policy says.
 
-Structured memories are judged anew without the poison, and held where they do not stand up. For the rest the repair
+Structured memories are judged again without the poison, and held if they do not stand up. For the rest the repair
 ``contain`` starts from the held memory; with ``repair.automatic = "ask"`` it is only proposed to a person.
 """
 
@@ -103,14 +103,14 @@ class LateRepairs:
         look_again: Callable[[Sequence[Observation]], Awaitable[list[Looked]]],
         hold_made_from: Callable[[Sequence[str]], tuple[str, ...]],
     ) -> None:
-        """``look_again`` asks the gates anew; ``hold_made_from`` holds what was made from held items, or repeats
+        """``look_again`` asks the gates again; ``hold_made_from`` holds items made from held ones, or repeating
         them."""
         self._view, self._policy, self._log = view, policy, log
         self._ledger, self._graph = view.ledger, view.graph
         self._look_again, self._hold_made_from = look_again, hold_made_from
 
     async def run(self, in_store: InStore) -> Repaired:
-        """Finish what is due, in one transaction that says so."""
+        """Finish the repairs that are due, in one transaction that also records that they are done."""
         await in_store(self._log.follow)
         origins = self._log.origins
         if not origins:
@@ -135,7 +135,7 @@ class LateRepairs:
         reach: _Reach = await in_store(self._descendants, origins)
         observations = await in_store(items_of, self._ledger, list(reach.hops))
         looked = await self._look_again([o for o in observations if o.fields is not None])
-        return reach, {one.item: one for one in looked if one.heard is not None}
+        return reach, {look.item: look for look in looked if look.heard is not None}
 
     def _descendants(self, origins: Sequence[str]) -> _Reach:
         hops: dict[str, int] = {}
@@ -154,7 +154,7 @@ class LateRepairs:
     def _repaired(
         self, done: Sequence[str], origins: Sequence[str], reach: _Reach, judged: Mapping[str, Looked]
     ) -> Repaired:
-        """``done``: what waits no longer after this; ``origins``: those of them that are held still."""
+        """``done``: items that wait no longer after this; ``origins``: those of them that are still held."""
         choice = self._contained(judged, reach.hops)
         for _ in range(_TRIES):
             seq = self._log.follow()
@@ -163,8 +163,8 @@ class LateRepairs:
             rebuilt = [item for item in still if item not in isolated]
             plans = self._plans(origins, reach, judged, rebuilt)
             work = self._applied(plans) if self._policy.repair.automatic == "apply" else self._proposed(plans)
-            told = {
-                "looked": {item: one.notes for item, one in judged.items()},
+            body = {
+                "looked": {item: look.notes for item, look in judged.items()},
                 "held": isolated,
                 "repaired": list(done),
                 "refused": work.refused,
@@ -174,7 +174,7 @@ class LateRepairs:
                 Draft(EventKind.RULED, item, body=ruling_body(_isolating(judged[item], reach))) for item in isolated
             ]
             states = {item: state for item in isolated if (state := self._log.state(item))}
-            drafts = [Draft(EventKind.NOTED, TENDED, body=told), *rulings, *work.drafts]
+            drafts = [Draft(EventKind.NOTED, TENDED, body=body), *rulings, *work.drafts]
             if appended(self._ledger, drafts, {**states, **work.states}, seq):
                 log_acts([*rulings, *work.drafts])
                 steps = [step for plan in work.applied for step in plan.steps]
@@ -215,7 +215,7 @@ class LateRepairs:
 
     def _proposed(self, plans: Sequence[RepairPlan]) -> _Work:
         work = _Work()
-        waiting = {one.origin: one for one in proposals.waiting(self._ledger)} if plans else {}
+        waiting = {proposal.origin: proposal for proposal in proposals.waiting(self._ledger)} if plans else {}
         for plan in plans:
             known = waiting.get(plan.origin)
             if known is not None and known.actions == {step.item: step.action for step in plan.steps}:
@@ -228,10 +228,10 @@ class LateRepairs:
         return work
 
     def _contained(self, judged: Mapping[str, Looked], hops: Mapping[str, int]) -> dict[str, str]:
-        """What to do with each structured memory that was made from a held one; empty: nothing."""
+        """The repair of each structured memory that was made from a held one; empty: none."""
         if not judged:
             return {}
-        looks = [one.heard for one in judged.values() if one.heard is not None]
+        looks = [look.heard for look in judged.values() if look.heard is not None]
         risk = np.array([look.verdict.risk if look.risk is None else look.risk for look in looks])
         conflict = np.array([look.conflict for look in looks])
         bad = np.array([look.verdict.ruling > Ruling.WARN for look in looks])
@@ -247,7 +247,7 @@ class LateRepairs:
         rebuilt: Sequence[Observation],
         taken: set[str],
     ) -> RepairPlan:
-        """What ``contain`` does with everything but structured memories, and the rewriting of these."""
+        """The plan of ``contain`` for all but structured memories, and the rewriting of structured ones."""
         steps: dict[str, RepairStep] = {}
         left: Mapping[str, str] = {}
         agents: tuple[str, ...] = ()
@@ -255,15 +255,15 @@ class LateRepairs:
             plan = Contain().plan(RepairRequest(origin), self._view)
             left, agents = plan.left, plan.agents
             steps = {s.item: s for s in plan.steps if s.item not in judged and s.item not in origins | taken}
-        for one in rebuilt:
-            steps[one.id] = rewrite_step(one, self._view, {*origins, *judged})
+        for memory in rebuilt:
+            steps[memory.id] = rewrite_step(memory, self._view, {*origins, *judged})
         allowed = [self._screened(step) for step in steps.values() if not self._log.spoken_for(step.item)]
         states = self._ledger.states(step.item for step in allowed)
         made = tuple(engine.with_state(step, states) for step in allowed)
         return RepairPlan("contain", origin, made, WHY, agents, left=left)
 
     def _screened(self, step: RepairStep) -> RepairStep:
-        """The step; what would put a text in the place of another that the gates hold themselves hides it instead."""
+        """The step; a replacement that the gates would hold becomes a step that hides the item instead."""
         new = step.detail.get("replacement")
         if new is None:
             return step
@@ -297,13 +297,13 @@ class _Work:
     proposed: list[str] = field(default_factory=list)
 
 
-def _isolating(one: Looked, reach: _Reach) -> Decision:
+def _isolating(look: Looked, reach: _Reach) -> Decision:
     """The ruling on a structured memory that was made from a held one."""
-    item, far, origin = one.item, reach.hops[one.item], reach.origin[one.item]
-    risk, interval = one.decision.risk, one.decision.interval
+    item, far, origin = look.item, reach.hops[look.item], reach.origin[look.item]
+    risk, interval = look.decision.risk, look.decision.interval
     words = (
         f"It was made from {origin}, which is held, {far} step{'s' * (far > 1)} away, and stands no better without it."
     )
-    told = Evidence("path", words, {"hops": far, "held": origin})
-    verdict = Verdict(REVIEW, item, Ruling.QUARANTINE, risk, interval, RULE, (told,))
-    return Decision(item, Ruling.QUARANTINE, risk, interval, f"{REVIEW}:{RULE}", (verdict, *one.decision.verdicts))
+    evidence = Evidence("path", words, {"hops": far, "held": origin})
+    verdict = Verdict(REVIEW, item, Ruling.QUARANTINE, risk, interval, RULE, (evidence,))
+    return Decision(item, Ruling.QUARANTINE, risk, interval, f"{REVIEW}:{RULE}", (verdict, *look.decision.verdicts))

@@ -18,14 +18,14 @@ class Lifecycle:
     _core: Core
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The result of one of the guard's calls, on an event loop of its own: what ``SyncGuard`` is made of.
+        """The result of one of the guard's calls, on an event loop of its own; ``SyncGuard`` is built on it.
 
         Works inside a running event loop too, which then stands still meanwhile.
         """
         return self._core.run(coroutine)
 
     def close(self) -> None:
-        """Let threads and store go; what is under way in other threads ends with ``GuardClosed``."""
+        """Close threads and store; calls under way in other threads end with ``GuardClosed``."""
         self._core.close()
 
     async def __aenter__(self) -> Self:

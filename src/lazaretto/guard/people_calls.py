@@ -1,4 +1,4 @@
-"""What people do: see what waits, decide, take back, dispute, erase."""
+"""Calls for people: list waiting items, decide, take back, dispute, erase."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PeopleCalls:
     _auditor: Auditor
 
     async def held(self, *, limit: int | None = None) -> tuple[Held, ...]:
-        """What waits for a person, disputed rulings first; ``release`` and ``label`` settle it."""
+        """Items that wait for a person, disputed rulings first; ``release`` and ``label`` settle them."""
         return await self._core.in_store_thread(functools.partial(self._core.incidents.held, limit=limit))
 
     async def release(
@@ -43,7 +43,7 @@ class PeopleCalls:
         seen = check_name(item, "item", printable=True)
         copies = await self._core.in_store_thread(self._core.copies_of, seen, person, caller)
         if copies:
-            with contextlib.suppress(NotYours, RepairRefused):  # what was made from them may be, or they are too many
+            with contextlib.suppress(NotYours, RepairRefused):  # items made from them may be their own, or too many
                 plan = await self.repairs.plan(item, "release", copies=copies, **options)
                 return await self.repairs.apply(plan, by=person, caller=caller)
         plan = await self.repairs.plan(item, "release", **options)
@@ -52,15 +52,15 @@ class PeopleCalls:
     async def label(
         self, item: str, label: Literal["harmful", "benign"], *, by: str, caller: Identity | None = None
     ) -> Event:
-        """Record what an item truly is, as a person says. Harmful items are held at once, benign ones released.
+        """Label an item as harmful or benign. Harmful items are held at once, benign ones released.
 
-        Copies of it that wait for a word get the same one (``copies`` in the event's body): benign ones from sources
+        Copies of it that wait for a label get the same one (``copies`` in the event's body): benign ones from sources
         that are trusted as much or more, harmful ones from those trusted as little or less.
 
-        What was made from a harmful item is held with it; the next ``recheck`` proposes repairs of the rest, as it does
+        Items made from a harmful item are held with it; the next ``recheck`` proposes repairs of the rest, as it does
         after a finding of its own.
 
-        ``NotYours`` where ``by``, or the ``caller`` of a server, would clear what it wrote itself.
+        ``NotYours`` if ``by``, or the ``caller`` of a server, would clear an item it wrote itself.
         """
         person = check_name(by, "by", printable=True)
         event = await self._core.in_store_thread(self._core.labels.label, item, label, person, caller)
@@ -68,15 +68,15 @@ class PeopleCalls:
         return event
 
     async def labels(self, *, limit: int = LISTED) -> tuple[LabelDecision, ...]:
-        """What people called harmful or benign, the newest first, each with the number by which it is taken back."""
+        """People's labels (harmful or benign), the newest first, each with the number that takes it back."""
         return await self._core.in_store_thread(self._core.withdrawals.decisions, limit)
 
     async def unlabel(self, decision: int, *, by: str, caller: Identity | None = None) -> Withdrawal:
-        """Take back a label: items and block list are as before it, and it counts for nothing any more. What cannot be
-        put back is named in ``left`` and ``notes``.
+        """Take back a label: items and block list are as before it, and it counts for nothing any more. Changes that
+        cannot be undone are named in ``left`` and ``notes``.
 
-        ``RepairRefused`` where it was taken back already, something else was decided about the item since, or the item
-        was erased. ``NotYours`` where ``by`` or ``caller`` would take back that something of its own is harmful.
+        ``RepairRefused`` if it was taken back already, another decision about the item was made since, or the item
+        was erased. ``NotYours`` if ``by`` or ``caller`` would take back a label *harmful* on an item of its own.
         """
         person = check_name(by, "by", printable=True)
         done = await self._core.in_store_thread(self._core.withdrawals.withdraw, decision, person, caller)
@@ -99,7 +99,7 @@ class PeopleCalls:
     async def audit(self, text: str = "", *, image: bytes | None = None, description: str = "") -> dict[str, Any]:
         """Have a text, a picture or both judged by debate, with reasons and precedents. Nothing is recorded.
 
-        ``description`` says in words what the picture shows, where you know it.
+        ``description`` describes the picture in words, if you know it.
         """
         return await self._auditor.audit(text, image, description)
 

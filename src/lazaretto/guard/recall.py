@@ -30,7 +30,7 @@ class Recalled:
     image: str | None
     """Content address of a picture; ``guard.ledger.blob`` has the bytes."""
     agent: str
-    """Who wrote it."""
+    """The agent that wrote it."""
     source: SourceClass
     time: float
     trust: float
@@ -44,10 +44,10 @@ class Recalled:
 
 
 class Memories(tuple[Recalled, ...]):
-    """What a recall gives: the memories, and which of the refs it asked for nobody has recorded."""
+    """The result of a recall: the memories, and the requested refs that nobody has recorded."""
 
     unknown: tuple[Ref, ...] = ()
-    """Refs that were asked for and are not known here: nobody judged what stands there."""
+    """Refs that were asked for and are not known here: nobody judged the records there."""
 
 
 class Recall:
@@ -80,24 +80,24 @@ class Recall:
         named: Sequence[str | Ref] | None,
         limit: int,
         min_trust: float,
-        told: Mapping[str, str] | None = None,
+        details: Mapping[str, str] | None = None,
     ) -> Memories:
-        """What ``Guard.recall`` gives, recorded as read by ``reader``; ``told`` is recorded with each reading."""
+        """The result of ``Guard.recall``, recorded as read by ``reader``; ``details`` is recorded with each reading."""
         items, unknown = (None, ()) if named is None else self._named(named)
         most = self._policy.limits.max_results
         recalled: list[Recalled] = []
         asked = limit
         while True:
             found = self._usable(query, items, asked)
-            recalled = [one for one in self._recalled(self._newest(found)) if one.trust >= min_trust]
+            recalled = [memory for memory in self._recalled(self._newest(found)) if memory.trust >= min_trust]
             if items is not None or len(recalled) >= limit or len(found) < asked or asked >= most:
                 break
             asked = min(most, asked * 4)  # some were trusted too little: look further down
         if items is None:
             del recalled[limit:]
-        conflicts = consequences.conflicts_of(self._ledger, [one.id for one in recalled])
-        recalled = [replace(one, conflicts=conflicts[one.id]) for one in recalled]
-        self._ledger.append([Draft(EventKind.RETRIEVED, one.id, reader, dict(told or {})) for one in recalled])
+        conflicts = consequences.conflicts_of(self._ledger, [memory.id for memory in recalled])
+        recalled = [replace(memory, conflicts=conflicts[memory.id]) for memory in recalled]
+        self._ledger.append([Draft(EventKind.RETRIEVED, memory.id, reader, dict(details or {})) for memory in recalled])
         memories = Memories(recalled)
         memories.unknown = unknown
         return memories
@@ -106,14 +106,14 @@ class Recall:
         """The items that a caller names by id or by ref, and the refs that are not known."""
         if isinstance(named, str) or not isinstance(named, Sequence):
             raise InputError("items", f"is {type(named).__name__}, not a list of ids", "Give a list of ids or refs")
-        refs = [check_ref(one, "items") for one in named if not isinstance(one, str)]
+        refs = [check_ref(name, "items") for name in named if not isinstance(name, str)]
         states = self._ledger.ref_states(refs) if refs else {}
-        found = [one if isinstance(one, str) else states.get(check_ref(one, "items")) for one in named]
-        ids = [one if isinstance(one, str) else one.wanted for one in found if one is not None]
-        return [one for one in ids if one], tuple(dict.fromkeys(ref for ref in refs if ref not in states))
+        found = [name if isinstance(name, str) else states.get(check_ref(name, "items")) for name in named]
+        ids = [entry if isinstance(entry, str) else entry.wanted for entry in found if entry is not None]
+        return [item for item in ids if item], tuple(dict.fromkeys(ref for ref in refs if ref not in states))
 
     def _newest(self, found: list[ScoredMemory]) -> list[ScoredMemory]:
-        """Without what was overwritten in the store that keeps it: only the newest version of a ref counts."""
+        """Without overwritten versions: only the newest version of a ref counts."""
         refs = [o.ref for o, _ in found if o.ref is not None]
         if not refs:
             return found
@@ -128,7 +128,7 @@ class Recall:
         ]
 
     def _usable(self, query: str | None, items: Sequence[str] | None, limit: int) -> list[ScoredMemory]:
-        """What a recall asks for, without what would be held today: that is held now, and others move up."""
+        """The memories a recall asks for. Those that would be held today are held now, and others move up."""
         found = self._find(query, items, limit)
         if self._hold_again([o for o, _ in found]):
             found = self._find(query, items, limit)
@@ -146,7 +146,7 @@ class Recall:
         return [(o, None) for o in self._ledger.items(channel=Channel.MEMORY, limit=limit)]
 
     def search(self, query: str, limit: int) -> Sequence[tuple[Observation, float]]:
-        """Memories by words, and by meaning where a gate knows it; what both find comes first."""
+        """Memories by words, and by meaning if a gate knows it; those that both find come first."""
         finder = self._gates.finder()
         if finder is None:
             return self._ledger.search(query, limit=limit)
@@ -168,6 +168,6 @@ def fuse(
     found = {o.id: o for o in (*(o for o, _ in by_words), *by_meaning)}
     score = dict.fromkeys(found, 0.0)
     for ranking in ([o for o, _ in by_words], by_meaning):
-        for rank, one in enumerate(ranking, 1):
-            score[one.id] += 1 / (_RANKS + rank)
+        for rank, memory in enumerate(ranking, 1):
+            score[memory.id] += 1 / (_RANKS + rank)
     return sorted(((found[item], value) for item, value in score.items()), key=lambda pair: -pair[1])

@@ -1,8 +1,8 @@
 """Re-evaluation: memories are judged again when the evidence changes and when they are reused.
 
-Clean ones are released, missed ones held, with what was made from them (``late_repairs``). A person's word is never
-overturned. Each step is one transaction that records what is left to do, so a process that dies leaves nothing half
-done.
+Clean memories are released, missed ones held, with the items made from them (``late_repairs``). A person's label is
+never overturned. Each step is one transaction that records the remaining work, so a process that dies leaves nothing
+half done.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class Rechecked:
     proposed: tuple[str, ...] = ()
     """Proposals of repairs that wait for a person now (``guard.proposals``)."""
     unjudged: tuple[str, ...] = ()
-    """A gate could not answer, or a repair was refused: what was ruled before stands."""
+    """A gate could not answer, or a repair was refused: the earlier ruling stands."""
     left: int = 0
     """Memories that are due and were not looked at yet: call again."""
     cases: tuple[str, ...] = ()
-    """New in the case library: what labels and repairs taught."""
+    """New in the case library: lessons of labels and repairs."""
 
     def __add__(self, other: Rechecked) -> Rechecked:
         return Rechecked(
@@ -96,8 +96,8 @@ class Rechecker:
         tell: Callable[[Observation, Ruling, tuple[Verdict, ...]], None],
         hold_made_from: Callable[[Sequence[str]], tuple[str, ...]],
     ) -> None:
-        """``view`` is what repairs look at; ``tell`` tells the gates that learn what became of an item;
-        ``hold_made_from`` holds what was made from held items."""
+        """``view`` is the view of repairs; ``tell`` tells the gates that learn the outcome of an item;
+        ``hold_made_from`` holds items made from held ones."""
         self._policy, self._tell = policy, tell
         self._ledger, self._graph = view.ledger, view.graph
         self._owners = RecordOwners(view.ledger, view.graph, policy)
@@ -108,7 +108,7 @@ class Rechecker:
         self.repairs = LateRepairs(view, policy, self.log, self._look_again, hold_made_from)
 
     async def run(self, limit: int, news: int, in_store: Callable[..., Awaitable[Any]]) -> Rechecked:
-        """Finish what an earlier step left, then look at up to ``limit`` memories, then at what that calls for.
+        """Finish the work of an earlier step, then look at up to ``limit`` memories, then do the repairs that follow.
 
         A new pass begins only after so many ``news``: memories, outcomes and labels.
         """
@@ -124,21 +124,21 @@ class Rechecker:
         return done + replace(_rechecked(await self.repairs.run(in_store)), left=left)
 
     def recheck(self, observations: Sequence[Observation]) -> tuple[str, ...]:
-        """Those of some memories that would be held today, by gates that can say so cheaply; they are held at once."""
+        """Hold the memories that cheap gates would hold today; returns their ids."""
         if not self._reviewers or not observations or self._policy.mode == "observe":
             return ()
         known = [o for o in observations if o.channel is Channel.MEMORY][: self._policy.review.most_rechecked]
         asked = {name: self._asked(name, known) for name in self._memory_gates()} if known else {}
         looked = []
-        for one in known:
-            looks = {name: look for name, said in asked.items() if said and (look := said.get(one.id))}
+        for memory in known:
+            looks = {name: look for name, answers in asked.items() if answers and (look := answers.get(memory.id))}
             verdicts = tuple(look.verdict for look in looks.values())
-            decision = decide(one.id, Examination(verdicts, ()), self._policy.channels[one.channel], 0.0)
+            decision = decide(memory.id, Examination(verdicts, ()), self._policy.channels[memory.channel], 0.0)
             if any(v.ruling > Ruling.WARN for v in decision.active_verdicts):
-                looked.append(Looked(one, decision, looks))
+                looked.append(Looked(memory, decision, looks))
         if looked:
             self.log.follow()
-            looked = [one for one in looked if self.log.visible(one.item)]
+            looked = [look for look in looked if self.log.visible(look.item)]
         return self._record(looked, {}).held if looked else ()
 
     def _due(self, limit: int, news: int) -> tuple[list[str], int, int]:
@@ -152,10 +152,10 @@ class Rechecker:
         return [name for name in self._reviewers if name in names]
 
     def _asked(self, name: str, observations: Sequence[Observation]) -> dict[str, SecondLook | None] | None:
-        """What a gate says today about memories that it judged before; None when it fails."""
+        """A gate's new looks at memories that it judged before; None when it fails."""
         try:
-            said = self._reviewers[name].again(observations, self._contexts[name])
-            return {o.id: look for o, look in zip(observations, said, strict=True)}
+            answers = self._reviewers[name].again(observations, self._contexts[name])
+            return {o.id: look for o, look in zip(observations, answers, strict=True)}
         except Exception:
             log.exception("gate %r failed to look again", name)
             return None
@@ -173,71 +173,71 @@ class Rechecker:
         ready = {name: GateSlot(name, _Answered(self._slots[name].gate, asked[name])) for name in names}
         try:
             looked = []
-            for one in observations:
+            for memory in observations:
                 started = time.perf_counter()
-                examined = await run_stages({**self._slots, **ready}, rules, one, self._contexts)
-                decision = decide(one.id, examined, rules, (time.perf_counter() - started) * 1000)
-                looks = {name: look for name, said in asked.items() if said and (look := said.get(one.id))}
-                looked.append(Looked(one, decision, looks))
+                examined = await run_stages({**self._slots, **ready}, rules, memory, self._contexts)
+                decision = decide(memory.id, examined, rules, (time.perf_counter() - started) * 1000)
+                looks = {name: look for name, answers in asked.items() if answers and (look := answers.get(memory.id))}
+                looked.append(Looked(memory, decision, looks))
             return looked
         finally:
             for slot in ready.values():
                 slot.close()
 
     def _record(self, looked: Sequence[Looked], body: Mapping[str, Any]) -> Rechecked:
-        """Hold and release items by the looks, in one transaction with the note of what was looked at."""
+        """Hold and release items by the looks, in one transaction with the note of the items looked at."""
         for _ in range(_TRIES):
             seq = self.log.follow()
-            held, released, unjudged = self._sorted([self._with_sources(one) for one in looked])
-            changed = {item: state for one in (*held, *released) if (state := self.log.state(item := one.item))}
-            told = {
+            held, released, unjudged = self._sorted([self._with_sources(look) for look in looked])
+            changed = {item: state for look in (*held, *released) if (state := self.log.state(item := look.item))}
+            note = {
                 **body,
-                "looked": {one.item: one.notes for one in looked},
-                "held": [one.item for one in held],
-                "released": [one.item for one in released],
-                "origins": [one.item for one in held if one.decision.ruling >= Ruling.REWRITE],
+                "looked": {look.item: look.notes for look in looked},
+                "held": [look.item for look in held],
+                "released": [look.item for look in released],
+                "origins": [look.item for look in held if look.decision.ruling >= Ruling.REWRITE],
             }
-            drafts = [Draft(EventKind.NOTED, TENDED, body=told)]
-            drafts += [Draft(EventKind.RULED, one.item, body=ruling_body(one.decision)) for one in held]
-            for one in released:
-                drafts.append(Draft(EventKind.RELEASED, one.item, body={"by": MACHINE, "rule": one.decision.rule}))
-                if one.observation.text or one.observation.image:
-                    drafts.append(forgotten(one.item))  # off the block list: its copies are as clean as it is
+            drafts = [Draft(EventKind.NOTED, TENDED, body=note)]
+            drafts += [Draft(EventKind.RULED, look.item, body=ruling_body(look.decision)) for look in held]
+            for look in released:
+                drafts.append(Draft(EventKind.RELEASED, look.item, body={"by": MACHINE, "rule": look.decision.rule}))
+                if look.observation.text or look.observation.image:
+                    drafts.append(forgotten(look.item))  # off the block list: its copies are as clean as it is
             if appended(self._ledger, drafts, changed, seq):
                 log_acts(drafts)
-                for one in held:
-                    self._tell(one.observation, one.decision.ruling, one.decision.active_verdicts)
-                ids = [tuple(one.item for one in part) for part in (held, released, unjudged)]
+                for look in held:
+                    self._tell(look.observation, look.decision.ruling, look.decision.active_verdicts)
+                ids = [tuple(look.item for look in part) for part in (held, released, unjudged)]
                 return Rechecked(len(looked), ids[0], ids[1], unjudged=ids[2])
         raise RepairRefused(BUSY)
 
-    def _with_sources(self, one: Looked) -> Looked:
-        """The look with what the item's sources and the owner of its record say: what is made from something held, or
-        waits to change another writer's record, is not released."""
-        found = taint.today(one.observation, self._ledger, self._graph, self._policy.taint.ruling)
-        state = self.log.state(one.item)
-        waits = one.observation.ref is not None and state is not None and not state.visible
-        owned = self._owners.verdict(one.observation) if waits else None
-        return replace(one, decision=with_verdict(with_verdict(one.decision, found), owned))
+    def _with_sources(self, look: Looked) -> Looked:
+        """The look, with the verdicts of the item's sources and of its record's owner: an item made from a held one,
+        or one that waits to change another writer's record, is not released."""
+        found = taint.today(look.observation, self._ledger, self._graph, self._policy.taint.ruling)
+        state = self.log.state(look.item)
+        waits = look.observation.ref is not None and state is not None and not state.visible
+        owned = self._owners.verdict(look.observation) if waits else None
+        return replace(look, decision=with_verdict(with_verdict(look.decision, found), owned))
 
     def _sorted(self, looked: Sequence[Looked]) -> tuple[list[Looked], list[Looked], list[Looked]]:
         """Items to hold, items to release, and items that could not be judged."""
         held, released, unjudged = [], [], []
-        for one in looked:
-            state = self.log.state(one.item)
+        for look in looked:
+            state = self.log.state(look.item)
             if state is None:
                 continue
-            bad = any(v.ruling > Ruling.WARN for v in one.decision.active_verdicts)
-            silent = {run.gate for run in one.decision.runs if run.status not in ANSWERED}
-            missed = {run.gate for run in one.decision.runs if run.status is RunStatus.NOT_INSTALLED}
+            bad = any(v.ruling > Ruling.WARN for v in look.decision.active_verdicts)
+            silent = {run.gate for run in look.decision.runs if run.status not in ANSWERED}
+            missed = {run.gate for run in look.decision.runs if run.status is RunStatus.NOT_INSTALLED}
             if not bad and silent - missed:
-                unjudged.append(one)
+                unjudged.append(look)
             elif self._policy.mode == "observe":
                 continue
             elif state.visible and bad:
-                held.append(one)
-            elif not state.visible and not bad and not missed & self._holders(one.item):
-                released.append(one)
+                held.append(look)
+            elif not state.visible and not bad and not missed & self._holders(look.item):
+                released.append(look)
         return held, released, unjudged
 
     def _holders(self, item: str) -> set[str]:

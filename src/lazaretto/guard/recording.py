@@ -1,4 +1,4 @@
-"""The record of an item: with its ruling, its sources and what belongs to it, whole or not at all.
+"""The record of an item: with its ruling, its sources and its further events, whole or not at all.
 
 The state of the sources at that moment counts. When one of them is held or released while the item is written, or its
 record gets another owner, the ruling is made again.
@@ -30,7 +30,7 @@ Owned = Callable[[Observation], tuple[Verdict | None, SeenRecord]]
 
 
 class Recorder:
-    """Writes what was judged to the ledger, and knows what its writers had read. Every call blocks."""
+    """Writes judged items to the ledger, and knows what its writers had read. Every call blocks."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Recorder:
         tell: Callable[[Observation, Ruling, tuple[Verdict, ...]], None],
         claims_of: Callable[[Observation], Sequence[ClaimRow]],
     ) -> None:
-        """``tell`` tells the gates that learn what became of an item; ``claims_of``: what they read in it."""
+        """``tell`` tells the gates that learn the outcome of an item; ``claims_of``: the claims they read in it."""
         self._ledger, self._policy, self._tell, self._claims_of = ledger, policy, tell, claims_of
         rules = policy.influence
         self._read_history = ReadHistory(
@@ -88,23 +88,23 @@ class Recorder:
         )
 
     def earlier_decision(self, observation: Observation) -> Decision | None:
-        """What was decided when an item of this id was recorded; None where there is none.
+        """The decision when an item of this id was recorded; None if there is none.
 
-        ``InputError`` where it was another item: whoever names their writes must name each differently.
+        ``InputError`` if it was another item: a caller that names its writes must give each a different name.
         """
         if self._ledger.unknown([observation.id]):
             return None
         found = self._ledger.item(observation.id)
         if principal_of(found) != principal_of(observation):
             raise InputError("once", "this name was used by another writer", "Use a new name for every write")
-        for one in ("agent", "channel", "source", "text", "image", "fields", "parents"):
-            if getattr(found, one) != getattr(observation, one):
-                raise InputError("once", f"this name was used for another {one}", "Use a new name for every write")
+        for field in ("agent", "channel", "source", "text", "image", "fields", "parents"):
+            if getattr(found, field) != getattr(observation, field):
+                raise InputError("once", f"this name was used for another {field}", "Use a new name for every write")
         ruled = next(iter(self._ledger.events(subject=observation.id, kinds=(EventKind.RULED,), limit=1)), None)
         return None if ruled is None or ruled.body is None else decision_from_body(ruled.body)
 
     def in_mind(self, observation: Observation, stated: bool) -> RecentReads:
-        """What the writer read lately and did not name; empty where the writer is trusted to name everything."""
+        """Items that the writer read lately and did not name; empty if the writer is trusted to name everything."""
         rules, trust = self._policy.influence, self._policy.trust.table()
         if not rules.infer or (stated and trust[observation.source] >= rules.believe_from):
             return RecentReads()
@@ -116,5 +116,5 @@ class Recorder:
         return RecentReads(tuple(item for item in mind.read if item not in observation.parents), links)
 
     def before_decision(self, agent: str) -> tuple[str, ...]:
-        """What the agent read since its last reported decision, as much of it as the policy lets count."""
+        """Items that the agent read since its last reported decision, as many as the policy lets count."""
         return self._read_history.before_decision(agent)

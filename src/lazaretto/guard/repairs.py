@@ -22,14 +22,14 @@ from lazaretto.types import Draft, Receipt, RepairPlan, principal_of
 
 
 class Repairs:
-    """``guard.repairs``: what is changed in what was recorded, with a receipt that undoes it."""
+    """``guard.repairs``: changes of recorded items, each with a receipt that undoes it."""
 
     def __init__(self, core: Core) -> None:
         """Part of the guard with this core."""
         self._core = core
 
     async def plan(self, /, item: str, repair: str | Repair, *, reason: str = "", **options: Any) -> RepairPlan:
-        """What a repair would do and cost; nothing is changed. ``RepairRefused`` when it is past a limit.
+        """The steps and cost of a repair; nothing is changed. ``RepairRefused`` when it is past a limit.
 
         By name with its options as keywords, or as an object: ``plan(item, "isolate", descendants=True)`` is
         ``plan(item, Isolate(descendants=True))``.
@@ -45,9 +45,9 @@ class Repairs:
         return await self._core.in_store_thread(engine.preview, plan, self._core.ledger)
 
     async def apply(self, plan: RepairPlan, *, by: str = "", caller: Identity | None = None) -> Receipt:
-        """Do what a plan says, as a whole, if nothing it rests on has changed. New texts pass the gates.
+        """Apply a plan, as a whole, if nothing it rests on has changed. New texts pass the gates.
 
-        ``NotYours`` where ``by``, or the ``caller`` of a server, would clear what it wrote itself.
+        ``NotYours`` if ``by``, or the ``caller`` of a server, would clear an item it wrote itself.
         """
         return await self._apply(plan, caller, by=by)
 
@@ -57,7 +57,7 @@ class Repairs:
         released: list[Draft] = []
 
         def ask_and_release(items: Sequence[str]) -> list[Draft]:
-            """Asked inside the engine's loop: what is released may change from one try to the next."""
+            """Called inside the engine's loop: the released items may change from one try to the next."""
             released[:] = self._core.taints.releases_with(items)
             held = [item for item, state in self._core.ledger.states(items).items() if not state.visible]
             self._ask_before_clearing(caller, [*held, *(draft.subject for draft in released)])
@@ -71,7 +71,7 @@ class Repairs:
             acts.info("%d items are as they were before the repair %s, which is undone", len(items), name)
             log_acts(released)
             if any(step.action == "show" for step in receipt.plan.steps):
-                self._core.taints.hold_what_came_from(items)  # held again, and with it what came from it
+                self._core.taints.hold_what_came_from(items)  # held again, with the items that came from them
             return receipt
 
         return await self._core.written_back(await self._core.in_store_thread(work))
@@ -86,7 +86,7 @@ class Repairs:
         return await self._core.in_store_thread(proposals.waiting, self._core.ledger)
 
     async def proposal(self, name: str) -> ProposedRepair:
-        """What a proposal would do now, with what each item says before and after; nothing is changed."""
+        """The steps of a proposal as of now, with each item's text before and after; nothing is changed."""
         asked = check_name(name, "proposal", printable=True)
         found = await self._core.in_store_thread(proposals.find, asked, self._core.ledger)
         plan = await self._core.rechecking.repairs.planned(found.origin, self._core.in_store_thread)
@@ -94,12 +94,12 @@ class Repairs:
         items = await self._core.in_store_thread(
             lambda: self._core.ledger.items(ids=ids, hidden=True, limit=None) if ids else []
         )
-        changes = proposals.changes_of(plan.steps, {one.id: one.text for one in items})
+        changes = proposals.changes_of(plan.steps, {item.id: item.text for item in items})
         return ProposedRepair(found, plan, changes, proposals.work_of(plan))
 
     async def accept(self, name: str, *, by: str, seen: str = "", caller: Identity | None = None) -> Receipt:
-        """Do what a proposal says. ``seen`` is that of the ``ProposedRepair`` that a person looked at: where something
-        else would be done by now, it is refused. ``caller``: as in ``apply``."""
+        """Apply a proposal. ``seen`` is that of the ``ProposedRepair`` a person looked at: if the plan is a different
+        one by now, it is refused. ``caller``: as in ``apply``."""
         person = check_name(by, "by", printable=True)
         found = await self.proposal(name)
         if not found.plan.steps:
@@ -110,7 +110,7 @@ class Repairs:
         return await self._apply(plan, caller, proposals.closing(name, "applied", person))
 
     async def dismiss(self, name: str, *, by: str, reason: str = "", caller: Identity | None = None) -> None:
-        """Leave everything as it is: the proposal waits no longer, and is not made again. What is held stays held."""
+        """Dismiss a proposal: it waits no longer, and is not made again. Held items stay held."""
         person, words = check_name(by, "by", printable=True), read_text(reason, MAX_REASON)
         asked = check_name(name, "proposal", printable=True)
 
@@ -150,7 +150,9 @@ class Repairs:
             back = taking_back(shown, self._core.ledger, touched) if shown else TakenBack()
             touched |= set(back.states)
             released = [
-                one for one in self._core.taints.releases_with([*shown, *back.shown]) if one.subject not in touched
+                draft
+                for draft in self._core.taints.releases_with([*shown, *back.shown])
+                if draft.subject not in touched
             ]
             cleared = [*engine.cleared_by(plan), *back.shown, *(draft.subject for draft in released)]
             cleared += self._core.alignment.condemned_with(shown)
@@ -182,6 +184,6 @@ class Repairs:
                 )
 
     def _ask_before_clearing(self, caller: Identity | None, items: Sequence[str], by: str = "") -> None:
-        """``NotYours`` where the caller, or who signs, wrote something of what would be shown again."""
+        """``NotYours`` if the caller, or the signer, wrote an item that would be shown again."""
         if items and (by or caller is not None):
             require_not_own(caller, by, self._core.ledger.items(ids=items, hidden=True, limit=None))

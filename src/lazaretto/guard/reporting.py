@@ -1,4 +1,4 @@
-"""Decisions of agents, recorded with what they rest on."""
+"""Decisions of agents, recorded with the items they rest on."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Stores:
     def join(self, system: str, store: ExternalStore) -> None:
         """Let rulings and repairs reach the store that keeps the records of ``system``: they are written back to it.
 
-        What is held is deleted there, what is rewritten or released is put there again. See ``write_back``.
+        Held records are deleted there; rewritten or released ones are put there again. See ``write_back``.
         """
         self._core.outbox.join(system, store)
 
@@ -34,8 +34,8 @@ class Stores:
     ) -> None:
         """Record that the agent deleted a record in a store of your own: it is not recalled any more.
 
-        ``Forbidden`` for a record that belongs to another writer: ask before you delete it there. ``by_right``: whoever
-        decides may delete it, whoever owns it. ``principal``: as in ``check``.
+        ``Forbidden`` for a record that belongs to another writer: ask before you delete it there. ``by_right``: the
+        caller may delete it, no matter who owns it. ``principal``: as in ``check``.
         """
         by, gone = check_name(agent, "agent", printable=True), check_ref(ref)
         behind = f"{PROCESS}{by}" if principal is None else check_principal(principal)
@@ -48,10 +48,10 @@ class Stores:
         await self._core.in_store_thread(work)
 
     async def import_records(self, records: Iterable[ExternalRecord], *, agent: str) -> Imported:
-        """Judge and record what a store of your own holds, with what is known of where it came from.
+        """Judge and record the records of a store of your own, with their known origins.
 
-        ``agent`` counts as the writer of records that name none. Records that are known as they are cost nothing; what
-        is held here is taken out there by the next ``write_back``.
+        ``agent`` counts as the writer of records that name none. Records that are already recorded cost nothing;
+        records held here are removed there by the next ``write_back``.
         """
         writer = check_name(agent, "agent", printable=True)
 
@@ -67,7 +67,7 @@ class Stores:
     async def reconcile(
         self, system: str, namespace: str | None = None, *, entries: Iterable[Entry] | None = None
     ) -> Reconciled:
-        """What a store has and the ledger has not, and the reverse; nothing is changed.
+        """The differences between a store and the ledger; nothing is changed.
 
         The store is a joined one, or ``entries`` are all it holds: namespace, key and value of each record.
         """
@@ -75,12 +75,12 @@ class Stores:
         return await self._core.outbox.reconcile(system, namespace, entries)
 
     async def write_back(self) -> tuple[WrittenBack, ...]:
-        """Write to joined stores what is due there; repairs, labels and ``recheck`` call it by themselves."""
+        """Make the due writes to joined stores; repairs, labels and ``recheck`` call it by themselves."""
         self._core.require_open()
         return await self._core.outbox.write_back()
 
     async def due_writes(self, system: str, *, limit: int = 256) -> tuple[DueWrite, ...]:
-        """What is due in a store that this process cannot reach; do it there, then call ``note_written``."""
+        """Due writes of a store that this process cannot reach; make them there, then call ``note_written``."""
         self._core.require_open()
         return await self._core.in_store_thread(self._core.outbox.due, system, limit)
 
@@ -89,7 +89,7 @@ class Stores:
     ) -> bool:
         """Record that a due write was done elsewhere, or with ``error`` why it was not; False: that was known.
 
-        May be called again. Where the ruling changed in between, what follows from that is due next.
+        May be called again. If the ruling changed in between, the write that follows from it is due next.
         """
         name = check_name(item, "item", printable=True)
         return await self._core.in_store_thread(self._core.outbox.note_written, check_ref(ref), name, write, error)

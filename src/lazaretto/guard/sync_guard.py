@@ -111,7 +111,7 @@ class SyncRehearsals(_Waiting[Rehearsals]):
 
     @property
     def rehearsal(self) -> Foresight | None:
-        """What agents are rehearsed with."""
+        """The setting for rehearsals."""
         return self._own.rehearsal
 
     def rehearse_with(
@@ -174,7 +174,7 @@ class SyncGuard(_Waiting[Guard], OldNames):
 
     @property
     def policy(self) -> Policy:
-        """What the guard goes by."""
+        """The guard's policy."""
         return self.guard.policy
 
     check = _waited(Guard.check)

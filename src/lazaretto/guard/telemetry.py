@@ -1,7 +1,7 @@
 """Watchers of the guard: traces for OpenTelemetry, numbers for Prometheus, lines for a log.
 
-A watcher is told after the fact and has no say; one that fails is logged. All attribute names of OpenTelemetry are in
-this file: those of the conventions for generative AI where they exist, ours for the rest.
+A watcher is notified after the fact and changes nothing; one that fails is logged. All attribute names of
+OpenTelemetry are in this file: those of the conventions for generative AI where they exist, ours for the rest.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ EVALUATION_LABEL, EVALUATION_WHY = "gen_ai.evaluation.score.label", "gen_ai.eval
 RULING, RULE, CHANNEL, COMPLETE = "lazaretto.ruling", "lazaretto.rule", "lazaretto.channel", "lazaretto.complete"
 FOUND, REPAIR, ITEMS = "lazaretto.found", "lazaretto.repair", "lazaretto.items"
 UPDATE, SEARCH, DELETE, GUARDRAIL = "update_memory", "search_memory", "delete_memory", "apply_guardrail"
-"""What spans are called; guardrails have no name of their own in the conventions yet."""
+"""Names of spans; guardrails have no name of their own in the conventions yet."""
 
 
 class Watcher(Protocol):
-    """Is told what happened. ``began`` is ``time.time_ns()`` when the call came in."""
+    """Is notified of events. ``began`` is ``time.time_ns()`` when the call came in."""
 
     def decided(self, observation: Observation, decision: Decision, began: int) -> None:
         """Something was judged."""
@@ -43,7 +43,7 @@ class Watcher(Protocol):
 
 
 class Watchers:
-    """All who are told; ``add`` another."""
+    """All watchers; ``add`` another."""
 
     def __init__(self, *watchers: Watcher) -> None:
         self._all = list(watchers)
@@ -53,7 +53,7 @@ class Watchers:
         self._all.append(watcher)
 
     def tell(self, what: str, *news: Any) -> None:
-        """Call ``what`` of every watcher."""
+        """Call the method ``what`` of every watcher."""
         for watcher in self._all:
             try:
                 getattr(watcher, what)(*news)
@@ -62,7 +62,7 @@ class Watchers:
 
 
 class Tracing:
-    """Spans and events of what happens, through OpenTelemetry's API; silent where that is not installed.
+    """Spans and events of calls, through OpenTelemetry's API; silent if that is not installed.
 
     No content is passed on: an explanation is the name of a rule, never a quotation.
     """
@@ -88,8 +88,10 @@ class Tracing:
         if span is None:
             return
         for verdict in decision.verdicts:
-            said: dict[str, Any] = {EVALUATION_NAME: verdict.gate, EVALUATION_SCORE: float(verdict.risk)}
-            span.add_event(EVALUATION, {**said, EVALUATION_LABEL: verdict.ruling.label, EVALUATION_WHY: verdict.rule})
+            attributes: dict[str, Any] = {EVALUATION_NAME: verdict.gate, EVALUATION_SCORE: float(verdict.risk)}
+            span.add_event(
+                EVALUATION, {**attributes, EVALUATION_LABEL: verdict.ruling.label, EVALUATION_WHY: verdict.rule}
+            )
         if decision.ruling is Ruling.BLOCK:
             span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, decision.rule))
         span.end()
@@ -101,7 +103,7 @@ class Tracing:
             span.end()
 
     def repaired(self, namespace: str, receipt: Receipt, began: int) -> None:
-        """A span for what was taken out."""
+        """A span for a repair."""
         steps = receipt.plan.steps
         facts = {REPAIR: receipt.plan.repair, RECORD: receipt.plan.origin, ITEMS: tuple(step.item for step in steps)}
         span = self._span(DELETE, namespace, "", facts, began)
@@ -117,10 +119,10 @@ class Tracing:
 
 
 class Logging:
-    """Says in the log what happens, without content: a line for each call, and on level DEBUG one for each gate."""
+    """Logs calls, without content: a line for each call, and on level DEBUG one for each gate."""
 
     def decided(self, observation: Observation, decision: Decision, began: int) -> None:
-        """What was judged, and how."""
+        """Log a decision."""
         log.info(
             "%s of %s: %s is %s by %s, risk %.2f, %d ms", observation.channel.value, observation.agent, observation.id,
             decision.ruling.label, decision.rule or "no gate", decision.risk, _ms_since(began),
@@ -133,7 +135,7 @@ class Logging:
         log.info("%s was given %d memories of %s, %d ms", agent, len(items), namespace, _ms_since(began))
 
     def repaired(self, namespace: str, receipt: Receipt, began: int) -> None:
-        """What was repaired."""
+        """Log a repair."""
         what = (receipt.plan.repair, receipt.plan.origin, len(receipt.plan.steps))
         log.info("%s of %s: %d steps, receipt %s, %d ms", *what, receipt.id, _ms_since(began))
 
@@ -143,5 +145,5 @@ def _ms_since(began: int) -> int:
 
 
 def now() -> int:
-    """The moment a call began, as watchers are told it."""
+    """The time at which a call began, in the form that watchers get."""
     return time.time_ns()

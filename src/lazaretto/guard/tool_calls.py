@@ -1,4 +1,4 @@
-"""Before a tool is called: what an agent was told to do, and whether it may make this call now."""
+"""Before a tool is called: the agent's task, and whether it may make this call now."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class ToolCalls:
         source: SourceClass | str = SourceClass.DIRECT_USER,
         principal: str | None = None,
     ) -> Decision:
-        """Tell an agent what to do: from here on only this, and what it reads from now on, is in its mind.
+        """Give an agent a task: from here on only this, and the items it reads from now on, are in its mind.
 
-        The words of a task carry the calls they ask for (``authorize``). ``tools``, names or patterns, says which tools
+        The words of a task carry the calls they ask for (``authorize``). ``tools``, names or patterns, lists the tools
         the task may need; then no other call is carried. A task that the gates hold is not begun.
         """
-        if isinstance(tools, str) or not all(isinstance(one, str) for one in tools):
+        if isinstance(tools, str) or not all(isinstance(tool, str) for tool in tools):
             raise InputError("tools", "is no list of names", "Give names or patterns, for example ['search_*']")
         if source not in (SourceClass.DIRECT_USER, SourceClass.SYSTEM):
             raise InputError("source", f"{source} begins no task", "Use direct_user or system; pass on others' wishes")
@@ -60,8 +60,8 @@ class ToolCalls:
         """May this agent call this tool now? allow, ask (a person, see ``approvals.answer``) or block, and why.
 
         Two questions decide: who wanted it, and where each value comes from (docs/actions.md). ``description`` and
-        ``schema`` (JSON schema of the arguments) help to guess what a tool does that the policy does not name. ``task``
-        is the id of an earlier task than the agent's last. No model is asked, and the answer is recorded first.
+        ``schema`` (JSON schema of the arguments) help to guess the class of a tool that the policy does not name.
+        ``task`` is the id of an earlier task than the agent's last. No model is asked; the answer is recorded first.
         """
         self._core.require_open()
         name, who = check_name(tool, "tool", printable=True), check_name(agent, "agent", printable=True)
