@@ -1,1 +1,1 @@
-"""The graph over the ledger's events: where items came from, what they reached, how far they are trusted."""
+"""The graph over the ledger's events: the lineage, reach and trust of items."""

@@ -1,4 +1,4 @@
-"""Neighbours of numbered nodes: flat arrays for the bulk, a small table for what came since.
+"""Neighbours of numbered nodes: flat arrays for the bulk, a small table for newer edges.
 
 The compressed sparse row layout is fast for long chains and for hubs. It cannot grow in place, so new edges wait in a
 table and are merged when they have become an eighth of the whole (decisions/provenance.md#0002).
@@ -172,7 +172,7 @@ class Adjacency:
         )
 
     def _gather_recent(self, wanted: Ints) -> list[tuple[int, int, float, int]]:
-        """Edges that are not merged yet, looked up from whichever side is smaller."""
+        """Edges that are not merged yet, looked up from the smaller side."""
         if len(wanted) <= len(self._recent):
             positions: Iterable[int] = range(len(wanted))
         else:

@@ -1,4 +1,4 @@
-"""Does one item carry something of another? A comparison of texts, pictures and records that says what it found.
+"""Does one item carry something of another? A comparison of texts, pictures and records that names the shared part.
 
 It tells items that were *influenced* by poison from those that *repeat* it: a note is poison when the forged number, a
 sentence or most of the words are in it.
@@ -24,9 +24,9 @@ MOST = 0.6
 FEWEST = 4
 """Content words a text must have for their share to mean anything."""
 _KEPT_BYTES = 1 << 19
-"""Of what was made of texts that were compared last."""
+"""Bytes for results on texts that were compared last."""
 _RULINGS = 100
-"""Items whose rulings are read at once: a ruling may name many others, and only what it quotes is wanted."""
+"""Items whose rulings are read at once: a ruling may name many others, and only its quotations are needed."""
 _WORD = re.compile(r"\w+(?:['’]\w+)?")
 _MOMENT = re.compile(r"(?:19|20)\d\d|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|\d{1,2}:\d\d(?::\d\d)?")
 _PLAIN_ENDS = ".,;:!?\"'()[]{}<>“”‘’«»"
@@ -42,7 +42,7 @@ _COMMON = frozenset(_COMMON_WORDS.split())
 
 
 def reused_content(item: Observation, poison: Observation) -> str:
-    """What an item repeats of another, in words; empty when nothing of it was found."""
+    """The part of another item that this item repeats, in words; empty if none was found."""
     if poison.image is not None and item.image == poison.image:
         return "the same picture"
     if poison.fields is not None and poison.fields == item.fields:
@@ -70,7 +70,7 @@ def _shared(text: str, poison: str) -> str:
 
 
 class Marks(NamedTuple):
-    """Numbers that two items share where one repeats something of the other; they do not tell what they stand for."""
+    """Numbers that two items share if one repeats something of the other; the texts cannot be read from them."""
 
     telling: set[int]
     """One that is shared is enough: of a value, of words in a row, of a picture or a record."""
@@ -81,7 +81,7 @@ class Marks(NamedTuple):
 
 
 def marks_of_poison(poison: Observation) -> Marks:
-    """By which it is known again. Whatever repeats the poison (``reused_content``) shares some."""
+    """Marks that identify a poison. An item that repeats it (``reused_content``) shares some of them."""
     words, content = _words(poison.text), _content(poison.text)
     telling, short = _marks(poison), 1 < len(words) < RUN
     if short:
@@ -91,7 +91,7 @@ def marks_of_poison(poison: Observation) -> Marks:
 
 
 def marks_of_text(item: Observation, phrases: Iterable[int]) -> Marks:
-    """What to look for of a new item among the marks of poisons, whose short texts have ``phrases`` words."""
+    """Marks of a new item, to look up among the marks of poisons, whose short texts have ``phrases`` words."""
     words = _words(item.text)
     telling = _marks(item)
     for count in phrases:
@@ -111,7 +111,7 @@ def _marks(item: Observation) -> set[int]:
     if item.image is not None:
         made.add(hash(("", "picture", item.image)))
     if item.fields is not None:
-        parts = (getattr(item.fields, one.name) for one in fields(item.fields))
+        parts = (getattr(item.fields, field.name) for field in fields(item.fields))
         made.add(hash(("", "record", *map(_number_of, parts))))
     return made
 
@@ -119,7 +119,7 @@ def _marks(item: Observation) -> set[int]:
 def _number_of(value: Any) -> int:
     """The same for parts of records that are equal."""
     if isinstance(value, Mapping):
-        return hash(frozenset((key, _number_of(one)) for key, one in value.items()))
+        return hash(frozenset((key, _number_of(part)) for key, part in value.items()))
     if isinstance(value, list | tuple):
         return hash(tuple(map(_number_of, value)))
     return hash(value)
@@ -142,7 +142,7 @@ def _runs(text: str) -> frozenset[tuple[str, ...]]:
 
 @remembered(_KEPT_BYTES, lambda values: 300 + 150 * len(values))
 def _values(text: str) -> frozenset[str]:
-    """Addresses, hosts and numbers long enough to mean one thing: what a poisoned fact is usually about."""
+    """Addresses, hosts and numbers long enough to mean one thing: the usual subject of a poisoned fact."""
     found = (word.strip(_PLAIN_ENDS) for word in unicodedata.normalize("NFKC", text).casefold().split())
     return frozenset(word for word in found if _telling(word))
 
@@ -166,14 +166,14 @@ def recorded_spans(item: str, ledger: Ledger) -> list[tuple[int, int]]:
 
 
 def _spans(rulings: Sequence[object]) -> list[tuple[int, int]]:
-    """What some rulings on one item quote, oldest first. Of a text that waits only for what was removed from it, that:
-    what a gate quoted that had nothing against it is the note that is kept."""
+    """The stretches that rulings on one item quote, oldest first. If the last ruling removed parts of the text, only
+    those: the rest of the text is the note that is kept."""
     last = rulings[-1] if rulings else None
     if isinstance(last, dict) and last.get("ruling") == Ruling.REWRITE.label:
         removed = list(quoted_spans(last, Ruling.REWRITE.label))
         if removed:
             return removed
-    return [span for one in rulings for span in quoted_spans(one)]
+    return [span for ruled in rulings for span in quoted_spans(ruled)]
 
 
 def quoted_spans(ruled: object, by: str = "") -> Iterator[tuple[int, int]]:
@@ -182,14 +182,14 @@ def quoted_spans(ruled: object, by: str = "") -> Iterator[tuple[int, int]]:
     for verdict in verdicts:
         if by and verdict.get("ruling") != by:
             continue
-        for one in verdict.get("evidence", ()):
-            data = one.get("data", {})
-            if one.get("kind") == "span" and data.get("view", "plain") == "plain" and "start" in data:
+        for evidence in verdict.get("evidence", ()):
+            data = evidence.get("data", {})
+            if evidence.get("kind") == "span" and data.get("view", "plain") == "plain" and "start" in data:
                 yield int(data["start"]), int(data["end"])
 
 
 def poison_of(item: str, ledger: Ledger) -> Observation:
-    """The part of a held item that is the poison: what gates quoted of it, else all of it."""
+    """The part of a held item that is the poison: the stretches that gates quoted, else all of it."""
     return _poison(ledger.item(item), recorded_spans(item, ledger))
 
 
@@ -202,7 +202,7 @@ def poisons_of(items: Sequence[str], ledger: Ledger) -> dict[str, Observation]:
             rulings.setdefault(event.subject, []).append(event.body)
         spans.update((item, _spans(bodies)) for item, bodies in rulings.items())
     found = ledger.items(ids=items, hidden=True, limit=None)
-    return {one.id: _poison(one, spans.get(one.id, [])) for one in found}
+    return {item.id: _poison(item, spans.get(item.id, [])) for item in found}
 
 
 def _poison(observation: Observation, spans: Sequence[tuple[int, int]]) -> Observation:

@@ -25,9 +25,9 @@ def _digest(text: str) -> int:
 
 
 KIND = "taint"
-"""What the ledger files these fingerprints under."""
+"""The kind of these fingerprints in the ledger."""
 SHORTEST = 40
-"""Characters a text must have: shorter ones are said by anybody."""
+"""Shortest text, in characters, that counts: many writers use the same shorter ones."""
 ALIKE = 0.7
 """The share of word pairs that two texts have in common from which one repeats the other."""
 _BANDS, _ROWS = 16, 2
@@ -52,7 +52,7 @@ def _pairs(text: str) -> frozenset[str]:
     if len(words) < 4:
         letters = "".join(words)[:_MOST_WORDS]
         return frozenset(letters[i : i + 3] for i in range(len(letters) - 2))
-    return frozenset(f"{one} {two}" for one, two in pairwise(words))
+    return frozenset(f"{first} {two}" for first, two in pairwise(words))
 
 
 def keys_of(text: str) -> list[str]:
@@ -68,9 +68,9 @@ def keys_of(text: str) -> list[str]:
     ]
 
 
-def alike(one: str, other: str) -> bool:
+def alike(text: str, other: str) -> bool:
     """Whether two texts are nearly the same, word for word."""
-    ours, theirs = _pairs(one), _pairs(other)
+    ours, theirs = _pairs(text), _pairs(other)
     return bool(ours) and len(ours & theirs) >= ALIKE * len(ours | theirs)
 
 
@@ -97,26 +97,26 @@ def copies(item: Observation, ledger: Ledger, trust: Trust) -> tuple[str, ...]:
     """Memories in use that repeat an item which was just found to be tainted, and were written after it."""
     if not keys_of(item.text):
         return ()
-    near = [one for one, _ in ledger.search(item.text, limit=_COPIES) if alike(one.text, item.text)]
-    if any(one.time < item.time for one in near):
-        return ()  # it was said before: the tainted item is the copy
-    return tuple(one.id for one in near if one.id != item.id and _no_more(one, item, trust))
+    near = [memory for memory, _ in ledger.search(item.text, limit=_COPIES) if alike(memory.text, item.text)]
+    if any(memory.time < item.time for memory in near):
+        return ()  # the text is older than the tainted item: that one is the copy
+    return tuple(memory.id for memory in near if memory.id != item.id and _no_more(memory, item, trust))
 
 
 def links(item: str, found: Sequence[str]) -> list[Draft]:
-    """The events that link items to what they repeat, so that they are released with it."""
+    """The events that link items to those they repeat, so that they are released with them."""
     return [Draft(EventKind.INFLUENCED, source, body={"target": item}) for source in found]
 
 
 def _originals(item: Observation, ledger: Ledger) -> list[str]:
-    """Memories in use that said the same before the item did: whoever repeats them repeats something honest."""
+    """Older memories in use with the same text: an item that repeats them repeats something honest."""
     return [
-        one.id
-        for one, _ in ledger.search(item.text, limit=_COPIES)
-        if one.time < item.time and alike(one.text, item.text)
+        memory.id
+        for memory, _ in ledger.search(item.text, limit=_COPIES)
+        if memory.time < item.time and alike(memory.text, item.text)
     ]
 
 
-def _no_more(one: Observation, other: Observation, trust: Trust) -> bool:
+def _no_more(item: Observation, other: Observation, trust: Trust) -> bool:
     """Whether an item is trusted no more than another; agents' own words count alike."""
-    return trust[one.source] <= max(trust[other.source], *(trust[source] for source in _AGENTS_WORDS))
+    return trust[item.source] <= max(trust[other.source], *(trust[source] for source in _AGENTS_WORDS))

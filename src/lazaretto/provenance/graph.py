@@ -1,9 +1,9 @@
 """The provenance graph: where an item came from, whom it reached, and how far it can be trusted.
 
-It is held in memory, and every query first takes in what any process appended since the last. Of a long ledger only the
-surroundings of the items asked about are read (``surroundings.py``).
+It is held in memory, and every query first reads the events that any process appended since the last.
+Of a long ledger only the surroundings of the items asked about are read (``surroundings.py``).
 
-- **Forward** questions (blast radius) ask what is still carried: repairs count. ``history=True`` asks what ever was.
+- **Forward** questions (blast radius) are about the present reach: repairs count. ``history=True`` ignores repairs.
 - **Backward** questions (lineage, trust, patient zero) and contacts ask about the past, which no repair changes.
 """
 
@@ -41,7 +41,7 @@ from lazaretto.provenance.traces import (
 from lazaretto.types import SourceClass
 
 _FAR = np.iinfo(np.int64).max
-# ``_make`` without its Python frame, which is most of what a row costs; the number of columns is right by construction
+# ``_make`` without its Python frame, most of the cost of a row; the number of columns is right by construction
 _TRACE_STEP: Callable[[Iterable[Any]], TraceStep] = partial(tuple.__new__, TraceStep)
 _CONTACT: Callable[[Iterable[Any]], Contact] = partial(tuple.__new__, Contact)
 
@@ -82,10 +82,10 @@ class ProvenanceGraph:
             }
 
     def blast_radius(self, item: str, *, max_hops: int | None = None, history: bool = False) -> BlastRadius:
-        """What the item reaches: items that came from it, agents that read any of them, decisions they shaped.
+        """The item's reach: items that came from it, agents that read any of them, decisions they shaped.
 
         An item is reached by derivation or by an INFLUENCED event; that its writer retrieved something is no edge.
-        What repairs have stopped is left out unless ``history`` is asked for.
+        Reach that repairs have stopped is left out unless ``history`` is asked for.
         """
         if max_hops is not None and max_hops < 0:
             raise InputError("max_hops", f"found {max_hops}", "Use 0 or more, or leave it out")
@@ -123,8 +123,8 @@ class ProvenanceGraph:
         return _rows(index.agents.names, reached, fewest[reached], earliest[reached])
 
     def children(self, items: Sequence[str]) -> tuple[tuple[str, str, bool], ...]:
-        """What came from each of ``items``, as far as no repair cut it off: item, child, and whether the child was
-        derived from it (else it was influenced). Decisions are left out.
+        """Children of each of ``items`` that no repair cut off: item, child, and whether the child was derived from it
+        (else it was influenced). Decisions are left out.
         """
         with self._fresh() as index:
             numbers = [index.item_number(item) for item in items]
@@ -200,7 +200,7 @@ class ProvenanceGraph:
             return [index.items.names[n] for n in nodes]
 
     def sources(self, item: str, *, limit: int | None = None) -> Sequence[TraceStep]:
-        """What the item came from, nearest first; with ``limit`` only so many."""
+        """Items that the item came from, nearest first; with ``limit`` only so many."""
         with self._fresh() as index:
             start, far = index.item_number(item), None if limit is None else 2
             nodes, hops = index.reachable([start], back=True, max_hops=far)
@@ -210,8 +210,8 @@ class ProvenanceGraph:
             return _listed(index, nodes[:limit], hops[:limit])
 
     def stated(self, item: str, *, back: bool, limit: int) -> Sequence[TraceStep]:
-        """What the item came from (``back``) or what came from it, as far as those who wrote said so: without what is
-        inferred from what they had read, and from likeness. Nearest first, repairs or not, at most ``limit``."""
+        """Items that the item came from (``back``) or that came from it, as their writers stated it: without links
+        inferred from reading or from likeness. Nearest first, repairs or not, at most ``limit``."""
         with self._fresh() as index:
             start = index.item_number(item)
             found: dict[int, int] = {start: 0}
@@ -226,7 +226,7 @@ class ProvenanceGraph:
             return _listed(index, nodes[:limit], steps[:limit])
 
     def sources_of(self, items: Sequence[str], *, limit: int) -> list[str]:
-        """What any of several items came from, each once: of each item the nearest, at most ``limit``."""
+        """Items that any of several items came from, each once: of each item the nearest, at most ``limit``."""
         found: dict[int, None] = {}
         with self._fresh() as index:
             starts = index.know(items)
@@ -241,8 +241,8 @@ class ProvenanceGraph:
             return [index.items.names[n] for n in found]
 
     def reach(self, items: Sequence[str]) -> BlastRadius:
-        """What any of several items ever reached, in one walk: ``blast_radius`` with ``history`` from all at once, each
-        node with the fewest hops. ``origin`` is the first of them."""
+        """Everything that any of several items ever reached, in one walk: ``blast_radius`` with ``history`` from all at
+        once, each node with the fewest hops. ``origin`` is the first of them."""
         with self._fresh() as index:
             starts = np.array([index.item_number(item) for item in items], np.int64)
             nodes, hops = index.reachable(starts.tolist())
@@ -255,12 +255,12 @@ class ProvenanceGraph:
             )
 
     def read_ahead(self, items: Sequence[str], *, back: bool = False, max_hops: int | None = None) -> None:
-        """Read what walks from many items will meet, together: questions about each of them then read nothing."""
+        """Read the surroundings of many items together: questions about each of them then read nothing."""
         with self._fresh() as index:
             index.read_for_walk(index.know(items), back, max_hops)
 
     def roots_among(self, items: Sequence[str]) -> tuple[str, ...]:
-        """Those of the items that came from none of the others, however indirectly, in the order given."""
+        """The items that came from none of the others, not even indirectly, in the order given."""
         with self._fresh() as index:
             numbers = [index.item_number(item) for item in items]
             index.read_around(numbers)
@@ -276,7 +276,7 @@ class ProvenanceGraph:
             return {item: index.births[number] for item, number in zip(items, numbers, strict=True)}
 
     def rests_on(self, decision: str) -> Sequence[TraceStep]:
-        """Every item that a reported decision rested on, directly or through what those came from."""
+        """Every item that a reported decision rested on, directly or through their lineage."""
         with self._fresh() as index:
             start = index.item_number(decision, "decision")
             if not index.decision[start]:
@@ -285,7 +285,7 @@ class ProvenanceGraph:
 
     def patient_zero(self, items: Sequence[str], healthy: Sequence[str] = ()) -> PatientZero:
         """The origin that explains most of the given infected items. Where several explain as many, one that stated
-        derivation leads back to goes before one of inferred influence alone, what is held or less trusted before the
+        derivation leads back to goes before one of inferred influence alone, held or less trusted items before the
         rest, then the earliest.
 
         ``healthy`` names items and decisions known to be fine. Two notes behind every wrong decision look alike; one
@@ -307,7 +307,7 @@ class ProvenanceGraph:
             )
 
     def contacts(self, agent: str, since: float | None = None, until: float | None = None) -> Sequence[Contact]:
-        """Whom the agent read and who read it, within [since, until], earliest first, each exposure once."""
+        """Exposures of the agent to others and of others to it, within [since, until], earliest first, each once."""
         first, last = -np.inf if since is None else since, np.inf if until is None else until
         if first > last:
             raise InputError("since", f"{since} is after until = {until}", "Swap them")
@@ -344,7 +344,7 @@ class ProvenanceGraph:
             return {item: _trust(index, item, source_trust) for item in items}
 
     def read_by(self, agent: str, since: float) -> tuple[str, ...]:
-        """What an agent read or was sent from a moment on, in order, each once; nothing for an unknown agent."""
+        """Items that an agent read or was sent from a moment on, in order, each once; empty for an unknown agent."""
         with self._fresh() as index:
             index.read_agents([agent])
             number = index.agents.number.get(agent)
@@ -363,7 +363,7 @@ class ProvenanceGraph:
     ) -> Subgraph:
         """The item with all it came from and ever reached, for ``lazaretto.provenance.drawing.export`` to write down.
 
-        ``infected`` says what to colour (default: the item and everything that came from it); ``limit``
+        ``infected`` lists the nodes to colour (default: the item and everything that came from it); ``limit``
         keeps the nearest.
         """
         if limit < 1:
@@ -373,7 +373,7 @@ class ProvenanceGraph:
             return subgraph_around(index, index.item_number(item), ill, limit, texts or {})
 
     def overview(self, *, limit: int = 10_000, only: Collection[str] | None = None) -> Overview:
-        """The newest items (of ``only``, where given) with their agents and edges, as columns: what a map shows."""
+        """The newest items (of ``only``, where given) with their agents and edges, as columns, for a map."""
         if limit < 1:
             raise InputError("limit", f"found {limit}", "Use 1 or more")
         with self._fresh(whole=True) as index:
@@ -381,7 +381,7 @@ class ProvenanceGraph:
 
 
 def _flow(index: GraphIndex, numbers: Sequence[int]) -> tuple[tuple[str, str, bool], ...]:
-    """Items with what came from each, as far as no repair cut it off, and whether it was derived; without decisions."""
+    """Items with the children of each that no repair cut off, and whether each was derived; without decisions."""
     owners, targets, _, tags = index.children.gather(numbers)
     found: dict[tuple[int, int], bool] = {}
     for owner, child, tag in zip(owners.tolist(), targets.tolist(), tags.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""What items stand on: the least trust and the roots of all they came from, for many items in one pass."""
+"""The grounds of items: the least trust and the roots of their lineages, for many items in one pass."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _lineage(index: GraphIndex, starts: Sequence[int]) -> list[int]:
 def _passed_down(
     nodes: Sequence[int], above: Mapping[int, Sequence[int]], trust: dict[int, float], bits: dict[int, int]
 ) -> bool:
-    """Give every node what its parents have; whether that was anything new."""
+    """Give every node the values of its parents; returns whether any was new."""
     changed = False
     for n in nodes:
         least, found = trust[n], bits.get(n, 0)
@@ -58,7 +58,7 @@ def _passed_down(
 
 
 def _places(bits: int) -> list[int]:
-    """Which bits are set."""
+    """The places of the bits that are set."""
     if not bits:
         return []
     raw = np.frombuffer(bits.to_bytes((bits.bit_length() + 7) // 8, "little"), np.uint8)

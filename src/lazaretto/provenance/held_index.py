@@ -1,8 +1,8 @@
-"""Which held items that a writer had read does a new text repeat? Looked up by the text, not item by item.
+"""Finds the held items, read by a writer, that a new text repeats. Looked up by the text, not item by item.
 
 Held items are read once; numbers made of their values, phrases and words (``carrying.Marks``) are kept, sorted. The few
 items that share something with a new text are read and compared, so the answer is the same. An item whose state changes
-is read anew, and once anything is erased, nothing is kept. What has no room in the index is read every time.
+is read again, and once anything is erased, nothing is kept. Items that have no room in the index are read every time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _AT_ONCE = 8
 
 
 class HeldIndex:
-    """What is known of items that may be held. Safe to share between threads; every call blocks."""
+    """Marks of items that may be held. Safe to share between threads; every call blocks."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
@@ -60,7 +60,7 @@ class HeldIndex:
         return len(self._numbers)
 
     def held(self, items: Sequence[str]) -> set[str]:
-        """Those of some items that are held."""
+        """The given items that are held."""
         with self._lock:
             self._follow()
             if len(self._is_held) > MOST_ITEMS:
@@ -71,7 +71,7 @@ class HeldIndex:
             return {item for item in items if self._is_held[item]}
 
     def repeated_by(self, observation: Observation, held: Sequence[str], named: int) -> dict[str, str]:
-        """Those of some held items that a new one repeats: what of it, in words, for the first ``named``."""
+        """Held items that a new item repeats, each with the repeated part in words (for the first ``named``)."""
         with self._lock:
             unkept = self._take_in(held)
             shared = self._shared(marks_of_text(observation, self._phrases))
@@ -86,7 +86,7 @@ class HeldIndex:
         return {item: found[item] for item in held if item in found}
 
     def _follow(self) -> None:
-        """Drop what has changed since the last time."""
+        """Drop items that have changed since the last time."""
         head = self.ledger.head().seq
         if not (self._is_held or self._numbers) or head - self._tail.seq > _BEHIND:
             self._empty()
@@ -100,7 +100,7 @@ class HeldIndex:
                 changed.add(event.subject)
                 changed.update(item for item, _, _ in changes_of(event.kind, event.subject, event.body))
         finally:
-            self._drop(changed)  # what was read counts as read, also where the store fails at the next page
+            self._drop(changed)  # pages read count as read, also if the store fails at the next one
 
     def _drop(self, items: Iterable[str]) -> None:
         gone = list[int]()

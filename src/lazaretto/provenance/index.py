@@ -38,7 +38,7 @@ WIDE = 512
 
 
 class GraphLedger(EdgeReader, Protocol):
-    """What the graph needs of a ledger: to be read from where one left off."""
+    """The part of a ledger that the graph needs: to be read on from a place."""
 
     @property
     def namespace(self) -> str:
@@ -116,11 +116,11 @@ class GraphIndex:
         self.decision = bytearray()
         """Per item: 1 for a decision."""
         self._sources = bytearray()
-        """Per item: the place among ``_CLASSES`` of who stands behind it; 0 where nobody has asked."""
+        """Per item: the place of its source class among ``_CLASSES``; 0 if nobody has asked."""
         self.influence = InfluenceState()
         self._flags = bytearray()
         self._near: Surroundings | None = None
-        """What was read of a long ledger; None where all of it was."""
+        """The part of a long ledger that was read; None if all of it was."""
         self._empty()
 
     def _empty(self) -> None:
@@ -131,7 +131,7 @@ class GraphIndex:
         """Agent -> items it wrote."""
 
     def refresh(self) -> None:
-        """Take in what was appended since the last time, by whichever process."""
+        """Take in the events appended since the last time, by any process."""
         head = self._ledger.head().seq
         if head <= self.seq:
             return
@@ -145,7 +145,7 @@ class GraphIndex:
                 break
             if event.kind is EventKind.ERASED:
                 forget()  # perhaps by another process
-                self._sources[self._item(event.subject)] = 0  # nobody vouches for what was erased
+                self._sources[self._item(event.subject)] = 0  # nobody vouches for an erased item
             else:
                 self.influence.apply_event(event, self._item)
         self.seq = head
@@ -164,7 +164,7 @@ class GraphIndex:
         return [self.item_number(item) for item in items]
 
     def read_behind(self, numbers: Iterable[int]) -> None:
-        """Know of nodes who wrote them, when, and what they directly came from."""
+        """Read the writers, times and direct sources of nodes."""
         if self._near is None:
             return
         numbers = tuple(numbers)
@@ -173,17 +173,17 @@ class GraphIndex:
         self._add_edges(self._near.around(self.items.names[n] for n in numbers if self.writers[n] < 0))
 
     def read_around(self, numbers: Iterable[int]) -> None:
-        """The same, and what directly came from them and who read them."""
+        """The same, and their direct children and readers."""
         if self._near is not None:
             self._add_edges(self._near.around(self.items.names[n] for n in numbers))
 
     def read_agents(self, agents: Iterable[str]) -> None:
-        """Know what agents read."""
+        """Read the reads of agents."""
         if self._near is not None:
             self._add_edges(self._near.read_by(agents))
 
     def read_for_walk(self, starts: Sequence[int], back: bool, max_hops: int | None) -> None:
-        """Read what a walk from some nodes meets; walks do this themselves, for many at once it is done together."""
+        """Read the nodes that a walk meets; walks do this themselves, for many at once it is done together."""
         if self._near is None:
             return
         read = self.read_behind if back else self.read_around
@@ -258,7 +258,7 @@ class GraphIndex:
         )
 
     def _date(self, rows: NewEdges, written: NDArray[np.bool_], read: NDArray[np.bool_]) -> None:
-        """When and by whom items were written: the earliest writing counts, or the earliest mention before any."""
+        """Times and writers of items: the earliest writing counts, or the earliest mention before any."""
         births, writers = np.frombuffer(self.births, np.float64), np.frombuffer(self.writers, np.int32)
         writes = rows.where(written)
         order = np.lexsort((writes.times, writes.sources))
@@ -284,7 +284,7 @@ class GraphIndex:
         number = names.number.get(name)
         if number is None and self._near is not None:
             if names is self.agents:
-                self.read_all()  # one that wrote, and read nothing, is known by what it wrote alone
+                self.read_all()  # an agent that wrote, and read nothing, is known by its items alone
             else:
                 self._add_edges(self._near.behind([name]))
                 if name not in names.number:
@@ -295,29 +295,29 @@ class GraphIndex:
         return number
 
     def _source_places(self, nodes: Ints) -> NDArray[np.uint8]:
-        """The places among ``_CLASSES`` of who stands behind nodes; 0 for what was never seen written.
+        """The places of the nodes' source classes among ``_CLASSES``; 0 for nodes never seen written.
 
-        A decision counts as what a model inferred.
+        A decision counts as inferred by a model.
         """
         written = np.frombuffer(self.writers, np.int32)[nodes] >= 0
         decided = np.frombuffer(self.decision, np.uint8)[nodes] == 1
         places = np.frombuffer(self._sources, np.uint8)[nodes]
         asked = {self.items.names[n]: n for n in nodes[written & ~decided & (places == 0)].tolist()}
         for some in chunks(asked):
-            for one in self._ledger.items(ids=some, hidden=True, limit=None):
-                self._sources[asked[one.id]] = _PLACE_OF[one.source]
+            for item in self._ledger.items(ids=some, hidden=True, limit=None):
+                self._sources[asked[item.id]] = _PLACE_OF[item.source]
         if asked:
             places = np.frombuffer(self._sources, np.uint8)[nodes]
         found: NDArray[np.uint8] = np.where(written, np.where(places == 0, _INFERRED, places), 0).astype(np.uint8)
         return found
 
     def source_classes(self, numbers: Sequence[int]) -> dict[int, SourceClass]:
-        """Who stands behind each node that was seen written; a decision counts as what a model inferred."""
+        """The source class of each node that was seen written; a decision counts as inferred by a model."""
         places = self._source_places(np.array(numbers, np.int64)).tolist()
         return {n: _CLASSES[place - 1] for n, place in zip(numbers, places, strict=True) if place}
 
     def trust_of(self, nodes: Ints, source_trust: Mapping[SourceClass, float]) -> Floats:
-        """The trust of each node by itself; nobody vouches for what was never seen written."""
+        """The trust of each node by itself; nobody vouches for a node that was never seen written."""
         places = self._source_places(nodes)
         missing = {_CLASSES[place - 1] for place in np.unique(places).tolist() if place} - source_trust.keys()
         if missing:
@@ -331,7 +331,7 @@ class GraphIndex:
         return dict(zip(numbers, self.trust_of(np.array(numbers, np.int64), source_trust).tolist(), strict=True))
 
     def held(self, numbers: Sequence[int]) -> set[int]:
-        """Those that a ruling keeps out of sight: a gate's or a person's, not a repair, which changes no past."""
+        """The nodes that a ruling hides: a gate's or a person's, not a repair, which changes no past."""
         states = self._ledger.states([self.items.names[n] for n in numbers])
         ruled = {name for name, state in states.items() if (state.ruling or 0) > STRICTEST_SHOWN}
         return {n for n in numbers if self.items.names[n] in ruled}
@@ -349,7 +349,7 @@ class GraphIndex:
     ) -> tuple[Ints, Ints]:
         """Breadth-first reach along influence, as columns (item, hops), without the starts.
 
-        ``back`` walks from child to parent. ``live`` leaves out what repairs have stopped.
+        ``back`` walks from child to parent. ``live`` leaves out links that repairs have stopped.
         """
         starts = list(dict.fromkeys(starts))
         self.read_for_walk(starts, back, max_hops)

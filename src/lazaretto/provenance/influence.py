@@ -1,7 +1,7 @@
-"""Which items still carry influence, as repairs left them.
+"""The items that still carry influence, as repairs left them.
 
 - A superseded item carries none.
-- A hidden (isolated) item carries none from then on; what it had reached stays reached.
+- A hidden (isolated) item carries none from then on; items that it had reached stay reached.
 - A cut (pruned) edge carries none.
 - Undoing a receipt, or releasing an item, gives the influence back.
 

@@ -1,4 +1,4 @@
-"""Rows that are made when they are read: an answer of a hundred thousand rows costs what its columns cost."""
+"""Rows that are made when they are read: an answer of a hundred thousand rows costs no more than its columns."""
 
 from __future__ import annotations
 

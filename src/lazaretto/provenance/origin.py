@@ -17,12 +17,12 @@ Parents = dict[int, list[int]]
 
 
 def covering_origin(index: GraphIndex, given: Sequence[int], healthy: Sequence[int] = ()) -> tuple[int, set[int]]:
-    """The ancestor (or one of the given) that most of the given come from, and which those are.
+    """The ancestor (or one of the given) that most of the given come from, and the given ones it explains.
 
-    Where several explain as many, these go first, in this order: what led to none of the ``healthy``; what nothing in
-    the graph made (``_origins``); what leads to more of the given by stated edges alone; what a ruling holds; what has
-    the less trusted source; the earlier; the smaller id. Clocks come last: they disagree, and edges still tell what
-    came first.
+    If several explain as many, these go first, in this order: a node that led to none of the ``healthy``; an origin
+    (``_origins``); one that leads to more of the given by stated edges alone; a held one; one with the less
+    trusted source; the earlier; the smaller id. Clocks come last: they disagree, and edges still show the
+    order.
     """
     nodes, _ = index.reachable(given, back=True)
     ancestry = [*given, *nodes.tolist()]
@@ -45,7 +45,7 @@ def covering_origin(index: GraphIndex, given: Sequence[int], healthy: Sequence[i
 
 
 def _parents(index: GraphIndex, ancestry: Sequence[int]) -> tuple[Parents, Parents]:
-    """The parents of each node, and the stated ones among them: derivations, and what decisions rested on."""
+    """The parents of each node, and the stated ones among them: derivations, and items that decisions rested on."""
     owners, parents, _, tags = index.parents.gather(ancestry)
     every: Parents = {node: [] for node in ancestry}
     stated: Parents = {node: [] for node in ancestry}
@@ -58,7 +58,7 @@ def _parents(index: GraphIndex, ancestry: Sequence[int]) -> tuple[Parents, Paren
 
 
 def _origins(index: GraphIndex, covering: Sequence[int], parents_of: Parents, stated: Parents) -> set[int]:
-    """What nothing made: items without parents, and items from outside though their writer had read something before.
+    """Origins: items without parents, and items from outside though their writer had read something before.
 
     The second are those without a stated parent whose inferred ancestors are all the crew's own; where one of these
     came from outside as well, it may be where the text is from. ``covering`` holds every ancestor of its members.
@@ -82,9 +82,9 @@ def _origins(index: GraphIndex, covering: Sequence[int], parents_of: Parents, st
 
 
 def _covered_bits(parents_of: Mapping[int, Sequence[int]], given: Sequence[int]) -> dict[int, int]:
-    """For every node, which of ``given`` it leads to, one bit each.
+    """For every node, the members of ``given`` that it leads to, one bit each.
 
-    Children hand their bits to their parents once they are complete, so each edge is walked once; what lies on or
+    Children hand their bits to their parents once they are complete, so each edge is walked once; a node on or
     above a cycle never completes by itself and is settled by passing bits on until nothing changes.
     """
     cover = dict.fromkeys(parents_of, 0)

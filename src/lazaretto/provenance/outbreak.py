@@ -46,7 +46,7 @@ def _infectors(index: GraphIndex, case: int, time: float, infected: Mapping[int,
     early = reads <= time
     items, reads = items[early], reads[early]
     begin = min(infected.values())
-    index.read_behind(items[reads >= begin].tolist())  # what was read before anybody was infected infected nobody
+    index.read_behind(items[reads >= begin].tolist())  # an item read before the first infection infected nobody
     sources = set()
     for item, read in zip(items.tolist(), reads.tolist(), strict=True):
         writer = index.writers[item]

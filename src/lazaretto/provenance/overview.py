@@ -1,4 +1,4 @@
-"""The whole graph at once, as columns: what a map is drawn from."""
+"""The whole graph at once, as columns, for a map."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Overview:
     items: tuple[str, ...]
     births: Floats
     decisions: frozenset[int]
-    """Those of the items that are decisions."""
+    """The items that are decisions."""
     agents: tuple[str, ...]
     flow: Ints
     """Rows (item, item that came from it)."""
@@ -29,7 +29,7 @@ class Overview:
 
 
 def overview(index: GraphIndex, limit: int, only: Collection[str] | None = None) -> Overview:
-    """The newest items up to ``limit`` (of ``only``, where given), whoever wrote or read them, and their edges."""
+    """The newest items up to ``limit`` (of ``only``, where given), by any writer or reader, and their edges."""
     births = np.array(index.births_now())
     if only is None:
         chosen = np.sort(np.argsort(births, kind="stable")[-limit:])

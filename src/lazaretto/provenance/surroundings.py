@@ -24,7 +24,7 @@ _NAMED_BY_OTHERS = (EdgeKind.DERIVED_FROM, EdgeKind.INFLUENCED, EdgeKind.SUPERSE
 
 
 class EdgeReader(Protocol):
-    """What is needed of a ledger."""
+    """The part of a ledger that this module needs."""
 
     def edges_at(
         self, nodes: Iterable[str], *, end: EdgeEnd, kinds: Sequence[EdgeKind], until: int
@@ -34,19 +34,19 @@ class EdgeReader(Protocol):
 
 
 class Surroundings:
-    """Which nodes' edges were read, of the events up to one."""
+    """The nodes whose edges were read, up to one event."""
 
     def __init__(self, ledger: EdgeReader, until: int) -> None:
         self._ledger, self._until = ledger, until
         self._back: set[str] = set()
-        """Items that what they came from, and who wrote them, is known of."""
+        """Items whose sources and writers are known."""
         self._forward: set[str] = set()
         """Items that everything is known of."""
         self._agents: set[str] = set()
-        """Agents that what they read is known of."""
+        """Agents whose reads are known."""
 
     def behind(self, items: Iterable[str]) -> Iterator[EdgeColumns]:
-        """Who wrote items, and what they came from; those that were read before are left out."""
+        """Writers of items, and the items these came from; those that were read before are left out."""
         fresh = [name for name in dict.fromkeys(items) if name not in self._back]
         if fresh:
             pages = [*self._at(fresh, "source", _OWN), *self._at(fresh, "target", _INFLUENCED)]
@@ -54,7 +54,7 @@ class Surroundings:
             yield from pages
 
     def around(self, items: Iterable[str]) -> Iterator[EdgeColumns]:
-        """The same, and what came from them and who read them."""
+        """The same, and the items' children and readers."""
         fresh = [name for name in dict.fromkeys(items) if name not in self._forward]
         if fresh:
             pages = [*self._at(fresh, "source", tuple(EdgeKind)), *self._at(fresh, "target", _NAMED_BY_OTHERS)]
@@ -63,7 +63,7 @@ class Surroundings:
             yield from pages
 
     def read_by(self, agents: Iterable[str]) -> Iterator[EdgeColumns]:
-        """What agents read or were sent."""
+        """Items that agents read or were sent."""
         fresh = [name for name in dict.fromkeys(agents) if name not in self._agents]
         if fresh:
             pages = self._at(fresh, "target", _READ)

@@ -1,4 +1,4 @@
-"""Who stands behind decisions that failed: suspicion falls on what the failed ones share and the others do not.
+"""Suspects behind failed decisions: items that failed decisions share and successful ones do not.
 
 It counts whether decisions that rest on a memory fail more often than chance lets them (hypergeometric tail, corrected
 for how many were looked at). Where no decision succeeded, the answer says so instead of a number.
@@ -31,10 +31,10 @@ class Suspect:
 
     item: str
     agent: str
-    """Who wrote it; empty when the ledger never saw it written."""
+    """The agent that wrote it; empty when the ledger never saw it written."""
     time: float
     failed: int
-    """Failed decisions that rest on it, directly or through what came from it."""
+    """Failed decisions that rest on it, directly or through items that came from it."""
     succeeded: int
     chance: float | None
     """How likely so many failures are if it were innocent; None where no decision succeeded to compare with."""
@@ -47,8 +47,8 @@ class Suspect:
 def suspects(ledger: Ledger, graph: ProvenanceGraph, limit: int = 10) -> tuple[Suspect, ...]:
     """Items behind failed decisions, the strongest suspicion first."""
     reported = _decisions(ledger)
-    failed = [one for one, (well, _) in reported.items() if not well]
-    good = [one for one, (well, _) in reported.items() if well]
+    failed = [decision for decision, (well, _) in reported.items() if not well]
+    good = [decision for decision, (well, _) in reported.items() if well]
     if len(failed) < MIN_FAILED:
         return ()
     behind = {decision: {step.id: step.time for step in graph.rests_on(decision)} for decision in (*failed, *good)}
@@ -57,7 +57,7 @@ def suspects(ledger: Ledger, graph: ProvenanceGraph, limit: int = 10) -> tuple[S
     uses = {item: several for item, several in uses.items() if len(several) >= MIN_FAILED}
     worked = {item: sum(item in behind[d] for d in good) for item in uses}
     chances = _chances({i: (len(f), worked[i]) for i, f in uses.items()}, len(failed), len(good))
-    # equal chances: what explains more comes first, then what was there first
+    # equal chances: the item that explains more comes first, then the older one
     order = sorted(uses, key=lambda i: (chances[i] or 0.0, -len(uses[i]), times[i], i))
     found: list[Suspect] = []
     explained: set[str] = set()
@@ -71,8 +71,8 @@ def suspects(ledger: Ledger, graph: ProvenanceGraph, limit: int = 10) -> tuple[S
         found.append(Suspect(item, "", times[item], len(uses[item]), worked[item], chance, left, voices))
         if len(found) == limit:
             break
-    writers = {one.id: one.agent for one in ledger.items(ids=[s.item for s in found], hidden=True, limit=None)}
-    return tuple(replace(one, agent=writers.get(one.item, "")) for one in found)
+    writers = {item.id: item.agent for item in ledger.items(ids=[s.item for s in found], hidden=True, limit=None)}
+    return tuple(replace(suspect, agent=writers.get(suspect.item, "")) for suspect in found)
 
 
 def _decisions(ledger: Ledger) -> dict[str, tuple[bool, str]]:

@@ -1,7 +1,7 @@
 """Taint: items made from a held item are held for a person, when written and when the source is found later.
 
 Being *made from* a held item (a named parent) always taints. Having been *influenced* by one (its writer had read it)
-taints only what repeats something of it, so an agent that met poison goes on working.
+taints only items that repeat something of it, so an agent that met poison goes on working.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lazaretto.types import COPY_OF, MACHINE, Decision, Event, EventKind, Eviden
 TAINT = "taint"
 """Stands where a gate's name would, in verdicts and rules."""
 FOR_DESCENT = ("taint:", "review:made_from_held")
-"""How rules begin that hold an item for nothing but what it was made from."""
+"""Prefixes of rules that hold an item only for its descent."""
 MADE_FROM, REPEATS, MET = "made_from_held", "repeats_held", "met_held"
 _WORDS = (EventKind.RULED, EventKind.RELEASED, EventKind.LABELLED)
 _NAMED = 4
@@ -33,7 +33,7 @@ BECAUSE = "because"
 """In the body of a release: the item whose own release set this one free, where no person looked at it."""
 
 Carries = Callable[[Observation, Observation], str]
-"""What an item carries of a poison, in words; empty for nothing."""
+"""The part of a poison that an item carries, in words; empty for nothing."""
 
 
 def on_writing(
@@ -44,7 +44,7 @@ def on_writing(
     echoed: Sequence[str] = (),
     rests_on: Collection[str] | None = None,
 ) -> tuple[Verdict | None, Mapping[str, ItemState]]:
-    """What a new item's sources say about it, and the states of those in ``rests_on`` (all of them by default), read
+    """The verdict of a new item's sources on it, and the states of those in ``rests_on`` (all of them by default), read
     now; the others are known from the index.
 
     ``echoed``: tainted items that it repeats nearly word for word, whether its writer had read them or not.
@@ -74,12 +74,12 @@ def on_writing(
 
 
 def _rewritten(state: ItemState) -> bool:
-    """Whether a gate gave a text to use instead: whoever remembers that names the old item as its parent."""
+    """Whether a gate gave a text to use instead: a writer that remembers it names the old item as its parent."""
     return state.ruling is Ruling.REWRITE and not state.hidden
 
 
 def _verdict(item: str, ruling: Ruling, rule: str, causes: Mapping[str, str]) -> Verdict:
-    """``causes``: held items, each with the sentence that says what they have to do with the item."""
+    """``causes``: held items, each with a sentence about their link with the item."""
     evidence = tuple(Evidence("path", words, {"held": held}) for held, words in list(causes.items())[:_NAMED])
     rest = list(causes)[_NAMED:]
     if rest:
@@ -90,7 +90,7 @@ def _verdict(item: str, ruling: Ruling, rule: str, causes: Mapping[str, str]) ->
 
 @dataclass(slots=True)
 class Spread:
-    """What a held item has tainted, and what it only met."""
+    """Items that a held item has tainted, and items that only met it."""
 
     tainted: dict[str, Verdict] = field(default_factory=dict)
     """Visible items that are to be held, each with the reason."""
@@ -106,20 +106,20 @@ def spread_of(
     carries: Carries = reused_content,
     most: int | None = None,
 ) -> Spread:
-    """Everything that came from ``origins``, sorted into what is tainted and what only met them.
+    """Everything that came from ``origins``: tainted items, and items that only met them.
 
-    Whoever derived from something tainted is tainted. Whoever was influenced is when it repeats something, of its
-    source or of an origin; what does not is followed further, because words may come back. ``most``: only the nearest,
-    from so many on that may still be recalled.
+    An item derived from a tainted one is tainted. An influenced item is tainted when it repeats something of its
+    source or of an origin; one that does not is followed further, because words may come back. ``most``: only the
+    nearest, from so many on that may still be recalled.
     """
     starts = list(dict.fromkeys(origins))
     poisons = [*poisons_of(starts, ledger).values()]
     below = _Below(starts, ledger, graph, most)
-    said = _Said(below, ledger)
+    records = _Records(below, ledger)
     tainted: dict[str, Verdict | None] = dict.fromkeys(starts)
     met: dict[str, str] = {}
     unlike = set[str]()
-    """Those that repeat nothing of an origin: another way to them is looked at only where it is tainted itself."""
+    """Items that repeat nothing of an origin: another way to them matters only if it is tainted itself."""
     layer, enough = starts, _Enough(ledger, most)
     while layer:
         following: dict[str, None] = {}
@@ -131,8 +131,8 @@ def spread_of(
             cause = _cause(child, parent, ill and derived, against, carries)
             if cause is None:
                 unlike.add(child.id)
-            spared = cause is not None and (_weighed(child) or said.excused(child.id))
-            if cause is not None and not spared and not said.put_right(child.id, parent.id):
+            spared = cause is not None and (_weighed(child) or records.excused(child.id))
+            if cause is not None and not spared and not records.put_right(child.id, parent.id):
                 rule, held, words = cause
                 tainted[child.id] = _verdict(child.id, ruling, rule, {held: words})
                 met.pop(child.id, None)
@@ -172,8 +172,8 @@ _AHEAD, _KEPT = 250, 1_000
 
 
 class _Below:
-    """What came from some items, link by link, with the items themselves: read many at a time, in the order in which a
-    walk meets them. A chain of a thousand items would take a thousand statements else, and a crowd all its texts."""
+    """Items that came from some items, link by link: read many at a time, in the order in which a walk meets them.
+    Otherwise a chain of a thousand items would take a thousand statements, and a crowd all its texts."""
 
     def __init__(self, starts: Sequence[str], ledger: Ledger, graph: ProvenanceGraph, most: int | None) -> None:
         """``most``: about so many will be asked for, so that not all has to be walked at first."""
@@ -204,7 +204,7 @@ class _Below:
         while self._most is not None and not self._open.isdisjoint(layer):
             self._most *= 4
             self._look()
-        rows = ((one, child, derived) for one in layer for child, derived in self._children.get(one, ()))
+        rows = ((parent, child, derived) for parent in layer for child, derived in self._children.get(parent, ()))
         open_rows = (row for row in rows if row[1] not in tainted and (row[0] in tainted or row[1] not in unlike))
         left = sorted(open_rows, key=lambda row: not row[2])
         for some in chunks(left, _AHEAD):
@@ -220,16 +220,16 @@ class _Below:
         ahead = self._order[self._next : self._next + _AHEAD]
         self._next += _AHEAD
         lacking = [item for item in dict.fromkeys((*items, *ahead)) if item not in kept]
-        self._read = kept | {one.id: one for one in self._ledger.items(ids=lacking, hidden=True, limit=None)}
+        self._read = kept | {item.id: item for item in self._ledger.items(ids=lacking, hidden=True, limit=None)}
 
 
 _FIRST_ASKED, _MOST_ASKED = 8, 100
 """Items whose states and rulings are read at once, at first and later: a ruling may name many others."""
 
 
-class _Said:
-    """What was recorded about items that a walk meets, as far as it may spare them: read when one is asked about, of
-    those that the walk meets next too, more each time. Else each link of a chain takes a few statements."""
+class _Records:
+    """Events about items that a walk meets, which may excuse them. Read when an item is asked about, together with
+    items that the walk meets next, more each time. Otherwise each link of a chain takes a few statements."""
 
     def __init__(self, below: _Below, ledger: Ledger) -> None:
         self._below, self._ledger = below, ledger
@@ -244,7 +244,7 @@ class _Said:
         return self._excused[item]
 
     def put_right(self, item: str, source: str) -> bool:
-        """Whether a repair put an item in the place of its source: what it says was judged before it was brought in.
+        """Whether a repair put an item in the place of its source: its text was judged before it was brought in.
 
         Only repairs bring in items without a ruling.
         """
@@ -252,28 +252,28 @@ class _Said:
         if self._ruled[item]:
             return False
         if source not in self._replaced_by:
-            some = [one for one in self._below.next_from(source, self._size) if one not in self._replaced_by]
-            self._replaced_by |= {one: state.superseded_by for one, state in self._ledger.states(some).items()}
+            some = [below for below in self._below.next_from(source, self._size) if below not in self._replaced_by]
+            self._replaced_by |= {below: state.superseded_by for below, state in self._ledger.states(some).items()}
         return self._replaced_by[source] == item
 
     def _read(self, item: str) -> None:
         if item in self._excused:
             return
-        some = [one for one in self._below.next_from(item, self._size) if one not in self._excused]
+        some = [below for below in self._below.next_from(item, self._size) if below not in self._excused]
         self._size = min(2 * self._size, _MOST_ASKED)
-        told: dict[str, list[Event]] = {one: [] for one in some}
+        by_item: dict[str, list[Event]] = {below: [] for below in some}
         for event in self._ledger.events_about(some, (*_WORDS, EventKind.WITHDRAWN)):
-            told[event.subject].append(event)
-        for one, events in told.items():
+            by_item[event.subject].append(event)
+        for below, events in by_item.items():
             events.sort(key=lambda event: event.seq)
-            self._excused[one] = _spoken_for(without_taken_back(events))
-            self._ruled[one] = any(event.kind is EventKind.RULED for event in events)
+            self._excused[below] = _spoken_for(without_taken_back(events))
+            self._ruled[below] = any(event.kind is EventKind.RULED for event in events)
 
 
 def _cause(
     item: Observation, source: Observation, derived: bool, poisons: Sequence[Observation], carries: Carries
 ) -> tuple[str, str, str] | None:
-    """Rule, held item and sentence for what taints an item; None where nothing does."""
+    """Rule, held item and sentence for the taint of an item; None if nothing taints it."""
     if derived:
         return MADE_FROM, source.id, f"It was made from {source.id}, which is held."
     for poison in poisons:
@@ -285,28 +285,28 @@ def _cause(
 
 def _why_left(item: Observation, parent: str, excused: bool) -> str:
     if _weighed(item):
-        return "a record: the memory gate weighs it anew, without what is held among the evidence"
-    return "a person spoke for it" if excused else f"influenced by {parent}, but repeats nothing of what is held"
+        return "a record: the memory gate weighs it again, without held items among the evidence"
+    return "a person spoke for it" if excused else f"influenced by {parent}, but repeats nothing of the held item"
 
 
 def _weighed(item: Observation) -> bool:
-    """Whether an item is a record alone: once it is written, evidence and not descent says what becomes of it."""
+    """Whether an item is a record alone: once it is written, evidence and not descent decides about it."""
     return item.fields is not None and not item.text
 
 
 def _excused(item: str, ledger: Ledger, without: Collection[int] = ()) -> bool:
     """Whether a person spoke for the item, by other events than ``without``."""
-    told = standing_events(ledger, _WORDS, subject=item)
-    return _spoken_for(event for event in told if event.seq not in without)
+    events = standing_events(ledger, _WORDS, subject=item)
+    return _spoken_for(event for event in events if event.seq not in without)
 
 
-def _spoken_for(told: Iterable[Event]) -> bool:
-    """Whether a person labelled an item benign, or released it after it had been held for a taint, by what counts of
-    what was recorded about it."""
+def _spoken_for(events: Iterable[Event]) -> bool:
+    """Whether a person labelled an item benign, or released it after it had been held for a taint, by those of its
+    events that count."""
     was_tainted = released = benign = False
-    for event in told:
+    for event in events:
         body = event.body or {}
-        if COPY_OF in body:  # a word on what it says, not on what it was made from
+        if COPY_OF in body:  # a label on its content, not on its descent
             continue
         if event.kind is EventKind.LABELLED:
             benign = body.get("label") == "benign"
@@ -339,7 +339,7 @@ def taint_decision(verdict: Verdict) -> Decision:
 
 
 def released_with(items: Iterable[str], ledger: Ledger, graph: ProvenanceGraph) -> tuple[str, ...]:
-    """What is held for nothing but the taint of ``items``, which are held no longer; nearest first."""
+    """Items held only for the taint of ``items``, which are held no longer; nearest first."""
     fine = dict.fromkeys(items)
     found: dict[str, None] = {}
     layer = list(fine)
@@ -381,21 +381,21 @@ def _for_descent_alone(body: Mapping[str, Any]) -> bool:
 
 
 def held_for_nothing(item: str, ledger: Ledger, graph: ProvenanceGraph) -> bool:
-    """Whether an item is held for what it was made from alone, and nothing of that is held any more."""
+    """Whether an item is held for its descent alone, and nothing of that is held any more."""
     return held_for_taint(item, ledger) and not tainted_still(item, set(), ledger, graph)
 
 
 def tainted_still(item: str, fine: set[str], ledger: Ledger, graph: ProvenanceGraph) -> bool:
-    """Whether something else that is held taints an item too."""
+    """Whether another held item taints an item too."""
     sources = {source: derived for source, derived in graph.came_from(item).items() if source not in fine}
     held = [source for source, state in ledger.states(sources).items() if state.held]
     return any(sources[s] or reused_content(ledger.item(item), poison_of(s, ledger)) for s in held)
 
 
 def of_clean_descent(items: Collection[str], fine: Collection[str], ledger: Ledger, graph: ProvenanceGraph) -> set[str]:
-    """Those of some items that were made from nothing that is held, but for ``fine`` and each other."""
+    """The items that were made from nothing held, except ``fine`` and each other."""
     clean = set(items)
-    while tainted := {one for one in clean if tainted_still(one, {*fine, *clean}, ledger, graph)}:
+    while tainted := {item for item in clean if tainted_still(item, {*fine, *clean}, ledger, graph)}:
         clean -= tainted
     return clean
 
@@ -403,9 +403,9 @@ def of_clean_descent(items: Collection[str], fine: Collection[str], ledger: Ledg
 def most_telling(
     text: Observation, read: Sequence[Observation], trust: Mapping[Any, float], limit: int
 ) -> tuple[str, ...]:
-    """Of what an agent read (oldest first), what matters most for a text: what it repeats, the least trusted, the new.
+    """Of the items an agent read (oldest first), those most important for a text: repeated by it, least trusted, new.
 
-    So nothing that shaped the text is pushed out by reading other things afterwards.
+    So reading other things afterwards pushes out nothing that shaped the text.
     """
     ranked = sorted(enumerate(read), key=lambda row: (not reused_content(text, row[1]), trust[row[1].source], -row[0]))
     kept = {item.id for _, item in ranked[:limit]}

@@ -1,4 +1,4 @@
-"""What becomes of items when something they were made from is held, or is held no longer: the rulings of taint.
+"""Rulings of taint: items are held when an item they were made from is held, and released when it is released.
 
 Holding follows a finding and may be called again after an interruption; it then goes on where it ended.
 """
@@ -16,21 +16,21 @@ from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import MACHINE, Draft, EventKind, Observation, Ruling, Verdict, plain
 
 acts = logging.getLogger("lazaretto.acts")
-"""Says, for each thing that the guard does to a recorded item by itself, what and why; never what an item says."""
+"""Logs each change that the guard makes to a recorded item by itself, with the reason; never an item's text."""
 
 
 def log_acts(drafts: Sequence[Draft]) -> None:
     """A line for each thing that recorded events do: hold, release, cut loose, rewrite, propose, take back."""
     for draft in drafts:
-        for line in _told(draft):
+        for line in _log_lines(draft):
             acts.info("%s", line)
 
 
-def _told(draft: Draft) -> list[str]:
+def _log_lines(draft: Draft) -> list[str]:
     body = draft.body
     if draft.kind is EventKind.RULED:
         paths = [e["data"].get("held") for v in body.get("verdicts", ()) for e in v["evidence"] if e["kind"] == "path"]
-        because = ", ".join(str(one) for one in dict.fromkeys(paths) if one)
+        because = ", ".join(str(held) for held in dict.fromkeys(paths) if held)
         return [
             f"{draft.subject} is held ({body['ruling']}) by {body['rule']}{f', because of {because}' * bool(because)}"
         ]
@@ -46,7 +46,7 @@ def _told(draft: Draft) -> list[str]:
         return [f"{item} is as it was before the repair {draft.subject}, which is taken back" for item in restored]
     if draft.kind is EventKind.REPAIRED:
         plan = body["plan"]
-        return [_step_told(step, plan, draft.subject) for step in plan["steps"]]
+        return [_step_line(step, plan, draft.subject) for step in plan["steps"]]
     if draft.kind is EventKind.NOTED and body.get("what") == "proposal":
         if "closed" in body:
             return [f"the proposal {draft.subject} is {body['closed']} by {body['by'] or 'the guard'}"]
@@ -54,7 +54,7 @@ def _told(draft: Draft) -> list[str]:
     return []
 
 
-def _step_told(step: Mapping[str, Any], plan: Mapping[str, Any], receipt: str) -> str:
+def _step_line(step: Mapping[str, Any], plan: Mapping[str, Any], receipt: str) -> str:
     detail = step.get("detail") or {}
     what = {
         "hide": "is hidden",
@@ -69,7 +69,7 @@ def _step_told(step: Mapping[str, Any], plan: Mapping[str, Any], receipt: str) -
 
 
 class TaintRulings:
-    """Holds and releases what came from other items, as a policy says. Every call blocks."""
+    """Holds and releases items that came from others, as a policy says. Every call blocks."""
 
     def __init__(
         self,
@@ -78,11 +78,11 @@ class TaintRulings:
         policy: Policy,
         tell: Callable[[Observation, Ruling, tuple[Verdict, ...]], None],
     ) -> None:
-        """``tell`` tells the gates that learn what became of an item."""
+        """``tell`` tells the gates that learn the outcome of an item."""
         self._ledger, self._graph, self._policy, self._tell = ledger, graph, policy, tell
 
     def hold_what_came_from(self, items: Sequence[str], fresh: Sequence[Draft] = ()) -> tuple[str, ...]:
-        """Hold what was made from items that are held by now, or repeats them; returns what was not held before.
+        """Hold items made from items that are held by now, or repeating them; returns those not held before.
 
         ``fresh``: rulings of ``holding`` that were recorded already.
         """
@@ -97,33 +97,33 @@ class TaintRulings:
         return tuple(held)
 
     def _follow_copies(self, drafts: Sequence[Draft]) -> None:
-        """Link what repeats newly tainted items, so that it is found next, and keep them to be known again."""
+        """Link items that repeat newly tainted ones, so that they are found next, and keep the tainted ones' marks."""
         ids = [draft.subject for draft in drafts]
         tainted = self._ledger.items(ids=ids, hidden=True, limit=None) if ids else []
         trust = self._policy.trust.table()
-        told = echoes.marks(tainted)
+        drafts_made = echoes.marks(tainted)
         for item in tainted:
             for copy in echoes.copies(item, self._ledger, trust):
-                told += echoes.links(copy, [item.id])
-        if told:
-            self._ledger.append(told)
+                drafts_made += echoes.links(copy, [item.id])
+        if drafts_made:
+            self._ledger.append(drafts_made)
 
     def hold_what_came_from_found(self, items: Sequence[str]) -> tuple[str, ...]:
         """As ``hold_what_came_from``, of those that were found themselves.
 
-        What is held for its descent alone accuses nobody: the next one would be held for repeating an honest note.
+        An item held for its descent alone accuses no other: the next would be held for repeating an honest note.
         """
         return self.hold_what_came_from([item for item in items if not taint.held_for_taint(item, self._ledger)])
 
     def release_what_came_from(self, items: Sequence[str]) -> tuple[str, ...]:
-        """Release what is held only because these items were; returns what was released."""
+        """Release items that are held only because these items were; returns the released ones."""
         drafts = self.releases_with(items)
         self._ledger.append(drafts)
         log_acts(drafts)
         return tuple(draft.subject for draft in drafts)
 
     def without_cause(self, items: Sequence[str]) -> tuple[str, ...]:
-        """Release those of some items that are held for nothing but what they were made from, none of which is held."""
+        """Release the items that are held only for their descent, none of which is held."""
         free = [item for item in items if taint.held_for_nothing(item, self._ledger, self._graph)]
         drafts = [Draft(EventKind.RELEASED, item, body={"by": MACHINE, taint.BECAUSE: [item]}) for item in free]
         drafts += [draft for draft in self.releases_with(free) if draft.subject not in free] if free else []
@@ -132,13 +132,13 @@ class TaintRulings:
         return tuple(draft.subject for draft in drafts)
 
     def holding(self, items: Sequence[str]) -> list[Draft]:
-        """The rulings on what came from held items, as many as one repair may touch."""
+        """The rulings on items that came from held ones, as many as one repair may touch."""
         ruling = self._policy.taint.ruling
         if ruling <= Ruling.WARN or self._policy.mode == "observe" or not items:
             return []
         found = list(taint.spread_of(items, self._ledger, self._graph, ruling).tainted.values())
         decisions = [taint.taint_decision(verdict) for verdict in found[: self._policy.repair.max_items]]
-        return [Draft(EventKind.RULED, one.item, body=plain(one)) for one in decisions]
+        return [Draft(EventKind.RULED, decision.item, body=plain(decision)) for decision in decisions]
 
     def on_return(self, item: str, without: Collection[int] = ()) -> list[Draft]:
         """The ruling on an item that comes back into use, where something that it was made from is held by now.
@@ -152,7 +152,7 @@ class TaintRulings:
         return [] if found is None else [Draft(EventKind.RULED, item, body=plain(taint.taint_decision(found)))]
 
     def releases_with(self, items: Sequence[str]) -> list[Draft]:
-        """The release of what is held only because these items were."""
+        """The release of items that are held only because these items were."""
         released = taint.released_with(items, self._ledger, self._graph)
         return [Draft(EventKind.RELEASED, item, body={"by": MACHINE, taint.BECAUSE: list(items)}) for item in released]
 

@@ -1,4 +1,4 @@
-"""A text with parts of it taken out or put right: what the gates propose and what repairs put in a text's place."""
+"""A text with parts of it removed or corrected: proposals of gates, and replacements by repairs."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def without_spans(text: str, spans: Spans) -> str:
 def corrected(text: str, corrections: Sequence[Correction]) -> str:
     """The text with every correction made; they must not overlap."""
     parts, place = [], 0
-    for one in sorted(corrections, key=lambda c: c.start):
-        parts += [text[place : one.start], one.new]
-        place = one.end
+    for correction in sorted(corrections, key=lambda c: c.start):
+        parts += [text[place : correction.start], correction.new]
+        place = correction.end
     return "".join((*parts, text[place:]))
 
 
 def difference(old: str, new: str) -> str:
-    """What changes, line by line, as people read it."""
+    """The change, line by line, for people to read."""
     lines = difflib.unified_diff(old.splitlines(), new.splitlines(), "before", "after", lineterm="", n=1)
     return "\n".join(lines)

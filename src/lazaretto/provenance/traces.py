@@ -1,4 +1,4 @@
-"""What the provenance graph answers with: small frozen records, ordered nearest first, then earliest."""
+"""Answers of the provenance graph: small frozen records, ordered nearest first, then earliest."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Lineage:
     items: Sequence[TraceStep]
     """Every ancestor; the item itself is not listed."""
     roots: tuple[str, ...]
-    """Those of the ancestors (or the item itself) that came from nothing the ledger knows."""
+    """The ancestors (or the item itself) that came from nothing the ledger knows."""
     writers: tuple[str, ...]
     """Agents that wrote the item or an ancestor, in order of name."""
 
@@ -49,22 +49,22 @@ class PatientZero:
 
     item: str
     agent: str
-    """Who wrote it; empty when the ledger never saw it written."""
+    """The agent that wrote it; empty when the ledger never saw it written."""
     time: float
     covers: tuple[str, ...]
-    """Those of the given items that are it or came from it, in the order given."""
+    """The given items that are it or came from it, in the order given."""
     share: float
-    """How much of what was given that is, in (0, 1]."""
+    """Its share of the given items, in (0, 1]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What several items stand on, taken together."""
+    """The ground of several items, taken together."""
 
     trust: float
     """Of the least trusted of them and of all they came from."""
     roots: frozenset[str]
-    """Those that came from nothing the ledger knows."""
+    """The items that came from nothing the ledger knows."""
 
 
 class Contact(NamedTuple):
@@ -74,7 +74,7 @@ class Contact(NamedTuple):
     """The other one."""
     item: str
     direction: Literal["in", "out"]
-    """``in``: the agent asked about read what the other wrote. ``out``: the other read what it wrote."""
+    """``in``: the agent asked about read an item of the other. ``out``: the other read an item of it."""
     time: float
 
 

@@ -1,4 +1,4 @@
-"""Texts of agents as labels: whatever they hold, a reader sees it as it is."""
+"""Texts of agents as labels: one line, without control, hidden or direction-changing characters."""
 
 from __future__ import annotations
 

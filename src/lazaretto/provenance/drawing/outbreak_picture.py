@@ -78,7 +78,7 @@ def lay_out(subgraph: Subgraph) -> Layout:
     things = [node for node in subgraph.nodes if node.kind != "agent"]
     lanes = [node.id for node in subgraph.nodes if node.kind == "agent"]
     if any(not node.agent for node in things):
-        lanes.append("")  # whoever wrote these, the ledger never saw it
+        lanes.append("")  # the ledger does not know who wrote these
     moments = [(node.time or 0.0, 0, node.id, "", 0.0) for node in things]
     moments += [(link.time, 1, link.source, link.target, link.time) for link in subgraph.links if _is_read(link)]
     wanted = sum(READ_STEP if reading else NOTE_STEP for _, reading, *_ in moments)
@@ -121,13 +121,13 @@ def _save(figure: Figure, page: BytesIO, style: str, **more: Any) -> None:
     import matplotlib
 
     with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
-        # what agents write may be in a script that the font lacks; a box in its place is all that can be done
+        # texts of agents may be in a script that the font lacks; a box in its place is all that can be done
         warnings.filterwarnings("ignore", message="Glyph")
         figure.savefig(page, format=style, metadata={"Date": None} if style == "svg" else None, **more)
 
 
 def _with_hints(svg: bytes, title: str, hints: dict[str, str]) -> str:
-    """The document with a title, a hint for whoever points at a shape, and nothing about the program that drew it."""
+    """The document with a title, a hint for each shape under the pointer, and nothing about the drawing program."""
     ElementTree.register_namespace("", _SVG)
     root = ElementTree.fromstring(svg)
     for described in root.findall(f"{{{_SVG}}}metadata"):
@@ -249,7 +249,7 @@ class _Painter:
             look: dict[str, Any] = {"color": "#c8464a" if ill else "#9aa5b1", "lw": 1.8 if ill else 1.3, "alpha": 0.9}
             look |= {} if made_from else {"ls": (0, (1.5, 2.5))}
             reach = (x2 - x1) / 2
-            if y1 == y2:  # in one lane: a bow over what lies between
+            if y1 == y2:  # in one lane: a bow over the nodes between
                 points = (x1, y1 - RADIUS), (x1 + reach, y1 - 34), (x2 - 14, y2 - 34), (x2, y2 - RADIUS - 2)
             else:
                 points = (x1, y1), (x1 + reach, y1), (x2 - reach, y2), (x2 - RADIUS - 2, y2)
@@ -319,5 +319,5 @@ class _Painter:
 
 def elapsed(seconds: float, span: float) -> str:
     """A time since the beginning, in the unit that tells the moments of a stretch of ``span`` seconds apart."""
-    size, unit = next((one for one in UNITS if span >= 2 * one[0]), UNITS[-1])
+    size, unit = next((scale for scale in UNITS if span >= 2 * scale[0]), UNITS[-1])
     return f"+{seconds / size:.{0 if span >= 10 * size else 1}f} {unit}"

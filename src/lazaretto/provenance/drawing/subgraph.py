@@ -1,4 +1,4 @@
-"""The part of the graph that a picture or an export shows: one item, what it came from and what it reached."""
+"""The part of the graph that a picture or an export shows: one item with its lineage and its reach."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Node:
     id: str
     kind: Literal["item", "decision", "agent"]
     agent: str
-    """Who wrote it; for an agent its own name."""
+    """The agent that wrote it; for an agent its own name."""
     time: float | None
     """When it was made; for an agent when it first wrote or read something infected, else None."""
     state: State
     hops: int
     """Distance from the focus: above 0 downstream, below 0 upstream, 0 the focus itself; 0 for agents."""
     text: str = ""
-    """What it says, where the caller gave it."""
+    """Its text, if the caller gave it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Subgraph:
-    """What an export shows."""
+    """The nodes and edges of an export."""
 
     focus: str
     patient_zero: str
@@ -59,7 +59,7 @@ class Subgraph:
 def subgraph_around(
     index: GraphIndex, focus: int, infected: Collection[int] | None, limit: int, texts: Mapping[str, str]
 ) -> Subgraph:
-    """Gather what lies around ``focus``: its whole history, past repairs too, nearest first up to ``limit`` nodes.
+    """Gather the nodes around ``focus``: its whole history, past repairs too, nearest first up to ``limit`` nodes.
 
     Without ``infected``, the focus and everything that ever came from it count as infected.
     """
