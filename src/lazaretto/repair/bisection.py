@@ -1,4 +1,4 @@
-"""A search for what is infected: test halves, remove what is found, and test the rest again.
+"""A search for infected memories: test halves, remove the infected ones, and test the rest again.
 
 The test is a function: would an agent that held only these memories be infected? Several viruses are several branches;
 a hidden one is found when the rest is tested.
@@ -17,12 +17,12 @@ Infected = Callable[[tuple[str, ...]], Awaitable[bool]]
 
 @dataclass(frozen=True, slots=True)
 class BisectionResult:
-    """What a search found."""
+    """The result of a search."""
 
     removed: tuple[str, ...]
     tests: int
     clean: bool
-    """Whether the test found what is left healthy, after the last removal."""
+    """Whether the test found the rest healthy, after the last removal."""
 
 
 class _Search:
@@ -58,7 +58,7 @@ class _Search:
 async def bisect(
     keys: Sequence[str], infected: Infected, *, smallest: int = 2, verify: bool = True, most_tests: int = 200
 ) -> BisectionResult:
-    """Which of ``keys`` to remove. ``smallest``: size at which a set is removed whole (2 as published; 1 spares more).
+    """The ``keys`` to remove. ``smallest``: size at which a set is removed whole (2 as published; 1 spares more).
 
     With ``verify``, the rest is tested after every removal and searched again while it is infected.
     """
@@ -69,7 +69,7 @@ async def bisect(
     while not (clean := not await search.test(left)):
         found = await search.find(left, known=True)
         if not found and verify:
-            # another split: what one half hid from the other may now stand apart
+            # another split: memories that hid each other in one half may now stand apart
             found = await search.find((*left[0::2], *left[1::2]), known=True) or await search.leave_one_out(left)
         if not found:
             break
@@ -81,5 +81,5 @@ async def bisect(
 
 
 async def published_search(keys: Sequence[str], infected: Infected, smallest: int = 2) -> tuple[str, ...]:
-    """The search as published: down to sets of ``smallest``, without a second look at what is left."""
+    """The search as published: down to sets of ``smallest``, without a second look at the rest."""
     return (await bisect(keys, infected, smallest=smallest, verify=False)).removed

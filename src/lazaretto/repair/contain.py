@@ -1,12 +1,12 @@
 """Contain: the paper's whole remedy from one poisoned memory, chosen by distance and priority.
 
-Priority R = 0.5 P + 0.3 spread + 0.2 conflict. Below 3 hops: isolate; below 6: rewrite from what can be trusted; from 6
-on: reconcile, that is keep what independent roots support and cut the edge to the rest.
+Priority R = 0.5 P + 0.3 spread + 0.2 conflict. Below 3 hops: isolate; below 6: rewrite from trusted items; from 6
+on: reconcile, that is keep the parts that independent roots support and cut the edge to the rest.
 
 Texts are re-derived at any distance where a trusted memory contradicts the poison: texts that repeat it are corrected,
 others are cut loose (and come back if they were held for their descent alone), texts that only name a poisoned value
-are listed. What rests on independent roots, or had only met the poison, is cut loose and stays unless it carries
-something of the poison. Whatever stays is listed in the plan.
+are listed. An item that rests on independent roots, or had only met the poison, is cut loose and stays unless it
+carries something of the poison. Items that stay are listed in the plan.
 """
 
 from __future__ import annotations
@@ -49,27 +49,27 @@ def spread_at(hops: int, deepest: int) -> float:
 
 
 def strategy(hops: int) -> str:
-    """What to do with an item so many hops from the origin."""
+    """The strategy for an item so many hops from the origin."""
     return "isolate" if hops < ISOLATE_HOPS else "rewrite" if hops < REWRITE_HOPS else "reconcile"
 
 
 def contained(
     hops: Ints, risk: Floats, conflict: Floats, suspicious: NDArray[np.bool_], like: Floats, rewrite_near: bool = False
 ) -> NDArray[np.str_]:
-    """What to do with each structured memory that was made from a poisoned one: nothing (empty), ``isolate``,
+    """The strategy for each structured memory that was made from a poisoned one: nothing (empty), ``isolate``,
     ``rewrite`` or ``reconcile``.
 
-    ``risk`` and ``conflict`` come from judging it anew without the poison, ``suspicious`` says whether that look alone
-    would hold it, ``like`` how like the nearest situation of others is: without any, nothing can be rebuilt.
+    ``risk`` and ``conflict`` come from judging it again without the poison, ``suspicious`` says whether that look alone
+    would hold it, ``like`` is the likeness to the nearest situation of others: without any, nothing can be rebuilt.
     ``rewrite_near`` rebuilds at any distance.
     """
     deepest = int(hops.max())
     facts = zip(risk.tolist(), hops.tolist(), conflict.tolist(), strict=True)
-    # The stored tables were measured with a spread that falls with depth; to change it is to measure them anew.
+    # The stored tables were measured with a spread that falls with depth; to change it is to measure them again.
     urgency = np.array([priority(r, 1.0 - h / (deepest + 1), c) for r, h, c in facts])
     plan = np.array(["rewrite" if rewrite_near else strategy(h) for h in hops.tolist()], dtype="<U9")
     act = (urgency > ACT_ABOVE) | suspicious
-    act &= (plan != "reconcile") | (conflict > 0.5)  # what independent voices support stays
+    act &= (plan != "reconcile") | (conflict > 0.5)  # memories that independent voices support stay
     plan[(plan != "isolate") & ~(like > MIN_LIKENESS)] = "isolate"
     plan[~act] = ""
     return plan
@@ -85,17 +85,17 @@ def recorded_risk(item: str, ledger: Ledger) -> float | None:
 
 
 def called_benign(item: str, ledger: Ledger) -> bool:
-    """Whether the last label on an item says that it is fine; no repair of something else overturns that."""
-    told = (event.body or {} for event in standing_events(ledger, (EventKind.LABELLED,), subject=item))
-    labels = [body for body in told if COPY_OF not in body]
+    """Whether the last label on an item is benign; no repair of another item overturns that."""
+    bodies = (event.body or {} for event in standing_events(ledger, (EventKind.LABELLED,), subject=item))
+    labels = [body for body in bodies if COPY_OF not in body]
     return bool(labels) and labels[-1].get("label") == "benign"
 
 
 def independent_share(item: str, tainted: set[str], view: RepairView) -> float:
     """Of the roots an item rests on, the share that is not among the tainted; one root counts once."""
     lineage = view.graph.lineage(item)
-    above = [one.id for one in lineage.items if one.id != item]
-    roots = {one.id for one in view.ledger.items(ids=above, hidden=True, limit=None) if not one.parents}
+    above = [step.id for step in lineage.items if step.id != item]
+    roots = {root.id for root in view.ledger.items(ids=above, hidden=True, limit=None) if not root.parents}
     if not roots:
         return 0.0
     return sum(root not in tainted for root in roots) / len(roots)
@@ -115,8 +115,8 @@ class Contain:
         """One step per item of the tree whose priority asks for one."""
         reached = view.graph.blast_radius(request.item, max_hops=self.max_hops)
         origin_risk = recorded_risk(request.item, view.ledger) or 1.0
-        deepest = max((one.hops for one in reached.items), default=0)
-        tainted = {request.item, *(one.id for one in reached.items)}
+        deepest = max((step.hops for step in reached.items), default=0)
+        tainted = {request.item, *(step.id for step in reached.items)}
         poison = poison_of(request.item, view.ledger)
         put_right = view.correction(request.item, tainted) if reached.items else None
         ordered = bool(recorded_spans(request.item, view.ledger))
@@ -124,7 +124,7 @@ class Contain:
         steps: list[RepairStep] = []
         left: dict[str, str] = {}
         screened = 0
-        for item, hops in [(request.item, 0), *((one.id, one.hops) for one in reached.items)]:
+        for item, hops in [(request.item, 0), *((step.id, step.hops) for step in reached.items)]:
             state = states[item]
             if state.erased or state.superseded_by:
                 continue
@@ -136,7 +136,7 @@ class Contain:
             vouched = bool(hops) and called_benign(item, view.ledger)
             text = view.ledger.item(item)
             wrong = put_right(text) if put_right and hops and not vouched and text.text else None
-            plainly = [one for one in wrong or () if one.plain]
+            plainly = [correction for correction in wrong or () if correction.plain]
             if wrong and not plainly:
                 if state.visible:
                     left[item] = _named(text.text, wrong)
@@ -156,9 +156,9 @@ class Contain:
                 if screened <= MOST_SCREENED:
                     carried = view.judge(text)
                 elif wrong is not None:
-                    carried = "not looked at again"  # only what was judged comes back
+                    carried = "not looked at again"  # only judged items come back
             if not hops or unsupported or carried:
-                out = state.held if hops else state.hidden  # what waits for a person already need not be hidden too
+                out = state.held if hops else state.hidden  # an item that waits for a person need not be hidden too
                 steps += _step(item, hops, urgency, out, tainted, view)
                 continue
             frees = wrong is not None and held_for_taint(item, view.ledger)
@@ -180,8 +180,8 @@ VOUCHED = "a person called it benign: cut loose"
 
 
 def _named(text: str, wrong: Sequence[Correction]) -> str:
-    told = ", ".join(dict.fromkeys(repr(text[one.start : one.end]) for one in wrong))
-    return f"it names {told[:120]} and does not plainly repeat what the poison says: left as it is, look at it yourself"
+    values = ", ".join(dict.fromkeys(repr(text[correction.start : correction.end]) for correction in wrong))
+    return f"it names {values[:120]} and does not plainly repeat the poison: left as it is, look at it yourself"
 
 
 _NO_WORDS = "no words of it were found here: cut loose; what says the same in other words is not seen, so read it"

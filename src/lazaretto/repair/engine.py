@@ -1,8 +1,8 @@
-"""Plan, price, dry run, apply, receipt, undo: what every repair goes through.
+"""Plan, price, dry run, apply, receipt, undo: the way of every repair.
 
 A plan carries the state of each item it touches. Applying compares these with the ledger inside the transaction, so a
-plan is applied to what it was made for, as a whole or not at all; likewise undoing. ``ledger/item_state.py`` has what a
-step does to an item.
+plan is applied to the states it was made for, as a whole or not at all; likewise undoing. ``ledger/item_state.py`` has
+the effect of a step on an item.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ from lazaretto.types import (
     plain,
 )
 
-_WHY = {MADE_FROM: "it was made from what is taken away", REPEATS: "it repeats something of what is taken away"}
+_WHY = {
+    MADE_FROM: "it was made from an item that is taken out",
+    REPEATS: "it repeats part of an item that is taken out",
+}
 MOST_LEFT_RECORDED = 20
 """Items that a receipt names of those a repair left; how many there were stands in its price."""
 _TRIES = 50
@@ -49,7 +52,7 @@ _TRIES = 50
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What one step would do."""
+    """The effect of one step."""
 
     step: RepairStep
     before: ItemState
@@ -81,8 +84,7 @@ def prepare(repair: Repair, request: RepairRequest, view: RepairView, limits: Re
 
 
 def _left(plan: RepairPlan, view: RepairView, most: int) -> dict[str, str]:
-    """What came from the items that a plan takes away and is not touched by it, the nearest of it where it is more than
-    anybody is told of."""
+    """Items that came from those the plan takes out and that it does not touch; the nearest, if there are many."""
     gone = [step.item for step in plan.steps if step.action in ("hide", "remove", "replace")]
     most += len(plan.steps)
     spread = spread_of(gone, view.ledger, view.graph, carries=view.carries, most=most)
@@ -106,7 +108,7 @@ def check_limits(plan: RepairPlan, limits: RepairLimits) -> None:
 
 
 def preview(plan: RepairPlan, ledger: Ledger) -> tuple[Preview, ...]:
-    """What applying the plan now would change, changing nothing; a stale plan is refused just as ``apply`` would."""
+    """The changes that the plan would make now; nothing is changed. A stale plan is refused as by ``apply``."""
     check_plan(plan, ledger)
     _refuse_stale(plan, ledger)
     return tuple(Preview(step, before := _state_before(step), _state_after(before, step)) for step in plan.steps)
@@ -120,10 +122,10 @@ def apply(
     states: Mapping[str, ItemState] | None = None,
     no_label_after: int | None = None,
 ) -> Receipt:
-    """Do what the plan says, as a whole, and return the proof.
+    """Apply the plan, as a whole, and return the receipt.
 
-    ``also`` is recorded with it or not at all, and only while items stand as in ``states``; nothing is where a person
-    labelled one of them after the event ``no_label_after``.
+    ``also`` is recorded with it or not at all, and only while items stand as in ``states``; nothing is recorded if a
+    person labelled one of them after the event ``no_label_after``.
     """
     check_limits(plan, limits)
     check_plan(plan, ledger)
@@ -157,7 +159,7 @@ def states_after(plan: RepairPlan) -> dict[str, ItemState]:
 
 
 def drafted(plan: RepairPlan, ledger: Ledger) -> tuple[Receipt, list[Draft]]:
-    """A plan's receipt and the events that apply it, for whoever appends them together with others."""
+    """A plan's receipt and the events that apply it, for a caller that appends them together with others."""
     started = time.perf_counter()
     receipt = Receipt(
         plan=plan,
@@ -256,7 +258,7 @@ def plan_from_json(data: bytes | str) -> RepairPlan:
 
 
 def replacement(old: Observation, text: str) -> dict[str, Any]:
-    """What a ``replace`` step carries: the new item, made from the old one."""
+    """The detail of a ``replace`` step: the new item, made from the old one."""
     return {"id": new_id(), "text": text, "agent": old.agent}
 
 
@@ -350,7 +352,7 @@ def _state_after(before: ItemState, step: RepairStep) -> ItemState:
 
 
 def _releases(step: RepairStep) -> bool:
-    """Whether cutting an item loose brings it back: it was held for nothing but what it is cut from."""
+    """Whether cutting an item loose brings it back: it was held only for the items it is cut from."""
     return step.action == "cut" and step.detail.get("frees") is True
 
 
@@ -382,7 +384,7 @@ def receipt_draft(receipt: Receipt) -> Draft:
 
 
 def _drafts(receipt: Receipt, ledger: Ledger) -> list[Draft]:
-    """New items first, then the receipt, then what follows from it."""
+    """New items first, then the receipt, then the events that follow from it."""
     brought: list[Draft] = []
     follow: list[Draft] = []
     for step in receipt.plan.steps:
@@ -408,8 +410,8 @@ _CONTENT = ("difference", "was_action", "values")
 
 
 def _as_recorded(receipt: Receipt) -> Receipt:
-    """The receipt as it is recorded: what a step quotes stands in the items alone, and goes with them. Of what the
-    repair left only the first are named: every process reads every receipt."""
+    """The receipt as it is recorded: quotations of a step stand in the items alone, and go with them. Of the items that
+    the repair left only the first are named: every process reads every receipt."""
     steps = tuple(replace(step, detail=_without_content(step.detail)) for step in receipt.plan.steps)
     left = dict(list(receipt.plan.left.items())[:MOST_LEFT_RECORDED])
     return replace(receipt, plan=replace(receipt.plan, steps=steps, left=left))

@@ -24,7 +24,7 @@ class Isolate:
     def plan(self, request: RepairRequest, view: RepairView) -> RepairPlan:
         """One ``hide`` step for the item and each descendant that is not hidden yet."""
         reached = view.graph.blast_radius(request.item, max_hops=self.max_hops if self.descendants else 0)
-        items = [request.item, *(one.id for one in reached.items)]
+        items = [request.item, *(step.id for step in reached.items)]
         states = view.ledger.states(items)
         return RepairPlan(
             repair=self.name,

@@ -47,7 +47,7 @@ def _read(kind: Any, options: Mapping[str, Any]) -> Repair:
 def _names(kind: Any) -> list[str]:
     if not is_dataclass(kind):
         raise InputError("repair", f"{kind!r} is not a dataclass", "Make its options its fields; see docs/repair.md")
-    return [one.name for one in fields(kind)]
+    return [field.name for field in fields(kind)]
 
 
 @functools.cache

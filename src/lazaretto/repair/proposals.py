@@ -1,7 +1,7 @@
 """Proposals: repairs that rechecking suggests, waiting for a person who applies or dismisses them.
 
-The ledger keeps where a proposal starts and what it would do to which items, and no text: the difference is worked out
-when a person looks at it. What is applied must be what was looked at (``work_of``).
+The ledger keeps a proposal's origin and its action for each item, and no text: the difference is worked out
+when a person looks at it. Only the plan that was looked at can be applied (``work_of``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lazaretto.ledger.fingerprints import forgotten, marked
 from lazaretto.types import Draft, EventKind, RepairPlan, RepairStep, new_id, plain
 
 WHAT = "proposal"
-"""What the NOTED events of a proposal say they are."""
+"""The value of ``what`` in the NOTED events of a proposal."""
 _OPEN = (WHAT, "open")
 """Under which the ledger's index of fingerprints has those that wait."""
 
@@ -35,7 +35,7 @@ class Proposal:
     time: float
     reason: str
     actions: Mapping[str, str]
-    """Item -> what would be done to it, as it stood when this was proposed: cut, replace or hide."""
+    """Item -> its action, as of when this was proposed: cut, replace or hide."""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -45,7 +45,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a proposal would do to one item, in words."""
+    """The change that a proposal would make to one item, in words."""
 
     item: str
     action: str
@@ -64,7 +64,7 @@ class ProposedRepair:
     plan: RepairPlan
     changes: tuple[Change, ...]
     seen: str
-    """Stands for exactly this work: hand it back when you apply it, so that nothing else is done."""
+    """Identifies exactly this work: hand it back when you apply it, so that no other work is done."""
 
 
 def proposing(plan: RepairPlan) -> tuple[str, list[Draft]]:
@@ -82,16 +82,18 @@ def closing(name: str, outcome: str, by: str, why: str = "") -> list[Draft]:
 
 
 def waiting(ledger: Ledger) -> tuple[Proposal, ...]:
-    """What nobody has decided on, newest first. One whose origin is held no longer has nothing to say."""
+    """Proposals that nobody has decided on, newest first, without those whose origin is held no longer."""
     names = {known.item: known.label for known in ledger.find_fingerprints(_OPEN[0], [_OPEN[1]])}
     states = ledger.states(names.values())
     found = [_read(name, ledger) for name, origin in names.items() if origin in states and states[origin].held]
-    return tuple(sorted((one for one in found if one), key=lambda one: (-one.time, one.id)))
+    return tuple(
+        sorted((proposal for proposal in found if proposal), key=lambda proposal: (-proposal.time, proposal.id))
+    )
 
 
 def find(name: str, ledger: Ledger) -> Proposal:
     """An open proposal by its id."""
-    known = {one.item for one in ledger.find_fingerprints(_OPEN[0], [_OPEN[1]])}
+    known = {known_mark.item for known_mark in ledger.find_fingerprints(_OPEN[0], [_OPEN[1]])}
     found = _read(name, ledger)
     if found is None:
         raise UnknownItem(name, ledger.namespace, "proposal")
@@ -112,25 +114,25 @@ def _read(name: str, ledger: Ledger) -> Proposal | None:
 
 
 def work_of(plan: RepairPlan) -> str:
-    """What two plans share that do the same to the same items; names of new items do not count."""
+    """Equal for plans that do the same to the same items; names of new items do not count."""
     done = sorted(orjson.dumps(plain(_work(step)), option=orjson.OPT_SORT_KEYS) for step in plan.steps)
     return hashlib.sha256(b"\n".join([plan.origin.encode(), *done])).hexdigest()
 
 
 def _work(step: RepairStep) -> dict[str, Any]:
     new = step.detail.get("replacement") or {}
-    told = {"item": step.item, "action": step.action, "was": step.detail.get("was")}
-    return {**told, "text": new.get("text"), "fields": new.get("fields"), "parents": step.detail.get("parents")}
+    work = {"item": step.item, "action": step.action, "was": step.detail.get("was")}
+    return {**work, "text": new.get("text"), "fields": new.get("fields"), "parents": step.detail.get("parents")}
 
 
 def changes_of(steps: Sequence[RepairStep], texts: Mapping[str, str]) -> tuple[Change, ...]:
-    """Each step with what the item says before and after; ``texts``: what items say now."""
+    """Each step with the item's text before and after; ``texts``: the texts of items now."""
     found = []
     for step in steps:
         new = step.detail.get("replacement") or {}
-        told = step.detail
-        why = str(told.get("why") or told.get("strategy") or "")
+        detail = step.detail
+        why = str(detail.get("why") or detail.get("strategy") or "")
         after, before = str(new.get("text", "")), texts.get(step.item, "")
-        found.append(Change(step.item, step.action, before, after, str(told.get("difference", "")), why))
+        found.append(Change(step.item, step.action, before, after, str(detail.get("difference", "")), why))
     order = ("replace", "hide", "remove", "cut", "show")
-    return tuple(sorted(found, key=lambda one: (order.index(one.action), one.item)))
+    return tuple(sorted(found, key=lambda change: (order.index(change.action), change.item)))

@@ -13,7 +13,7 @@ from lazaretto.types import COPY_OF, EventKind, RepairPlan, RepairStep, Ruling
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Shows an item that a repair hid or a ruling held. What was superseded or erased stays away, and so does a text of
+    """Shows an item that a repair hid or a ruling held. Superseded and erased items stay away, and so does a text of
     which a part was removed: a release would hand out that part."""
 
     name: ClassVar[str] = "release"
@@ -25,11 +25,11 @@ class Release:
     def plan(self, request: RepairRequest, view: RepairView) -> RepairPlan:
         """One ``show`` step per held item. ``RepairRefused`` for a text of which a part was removed."""
         max_hops = None if self.descendants else 0
-        # what was isolated carries nothing now, so the tree is looked up as it once was
+        # an isolated item carries nothing now, so the tree is looked up as it once was
         reached = view.graph.blast_radius(request.item, max_hops=max_hops, history=True)
         steps = []
         copies = self._same(request, view)
-        items = tuple(dict.fromkeys((request.item, *(one.id for one in reached.items), *copies)))
+        items = tuple(dict.fromkeys((request.item, *(step.id for step in reached.items), *copies)))
         states = view.ledger.states(items)
         if _with_a_removed_part(request.item, states[request.item], view):
             raise RepairRefused(
@@ -50,13 +50,13 @@ class Release:
         )
 
     def _same(self, request: RepairRequest, view: RepairView) -> list[str]:
-        """Those of ``copies`` that a label on the item would settle, too."""
+        """The ``copies`` that a label on the item would settle, too."""
         settled = view.copies(view.ledger.item(request.item)) if self.copies else ()
-        return [one for one in self.copies if one in settled]
+        return [copy for copy in self.copies if copy in settled]
 
 
 def _with_a_removed_part(item: str, state: ItemState, view: RepairView) -> bool:
-    """Whether a gate once removed a part of it: what was ruled since does not make that part public."""
+    """Whether a gate once removed a part of it: a later ruling does not make that part public."""
     if not state.held:
         return False
     ruled = view.ledger.events(subject=item, kinds=(EventKind.RULED,))

@@ -14,13 +14,13 @@ from lazaretto.types import RepairPlan, RepairStep
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Removes the given items and nothing else."""
+    """Removes the given items and no others."""
 
     name: ClassVar[str] = "remove"
     items: tuple[str, ...] = ()
-    """Which; none: the item it starts from."""
+    """The items; none: the item it starts from."""
     model_calls: Annotated[int, Field(ge=0)] = 0
-    """What finding them cost, for the price."""
+    """Model calls spent on finding them, for the price."""
 
     def plan(self, request: RepairRequest, view: RepairView) -> RepairPlan:
         """One ``remove`` step per item that is still there."""

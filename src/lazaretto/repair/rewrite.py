@@ -1,7 +1,7 @@
-"""Rewrite: replace a memory by what can be trusted in it.
+"""Rewrite: replace a memory by the parts of it that can be trusted.
 
 Text: stretches that give orders go, values that a trusted memory contradicts are corrected, the rest stays. Structured
-records: the action becomes the weighted median of the nearest trusted memories. What cannot be rebuilt is hidden.
+records: the action becomes the weighted median of the nearest trusted memories. Others are hidden.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def rewrite_step(item: Observation, view: RepairView, tainted: set[str]) -> Repa
         return RepairStep(item.id, "replace", {"replacement": made, "was_action": list(item.fields.action)})
     found = recorded_spans(item.id, view.ledger)
     if not found:
-        return RepairStep(item.id, "hide", {"why": "no gate said which part is the order"})
+        return RepairStep(item.id, "hide", {"why": "no gate named the part that is the order"})
     text = without_spans(item.text, found)
     if not text:
         return RepairStep(item.id, "hide", {"why": "nothing is left without the order"})
@@ -91,11 +91,11 @@ def rewrite_step(item: Observation, view: RepairView, tainted: set[str]) -> Repa
 
 
 def corrected_step(item: Observation, corrections: Sequence[Correction], view: RepairView) -> RepairStep:
-    """A ``replace`` step that puts right what a text repeats of a poison; ``hide`` where the gates would hold that."""
+    """A ``replace`` step that corrects the parts of a poison in a text; ``hide`` if the gates would hold the result."""
     text = corrected(item.text, corrections)
     if why := view.judge(replace(item, id=new_id(), text=text, parents=())):
         return RepairStep(item.id, "hide", {"why": f"put right, it would still be held ({why})"})
-    trusted = list(dict.fromkeys(one.item for one in corrections))
+    trusted = list(dict.fromkeys(correction.item for correction in corrections))
     made = {**replacement(item, text), "parents": trusted}
     detail = {"replacement": made, "difference": difference(item.text, text), "trusted": trusted}
     return RepairStep(item.id, "replace", detail)
@@ -121,7 +121,7 @@ class Rewrite:
     def plan(self, request: RepairRequest, view: RepairView) -> RepairPlan:
         """One step for the item, and with ``descendants`` one for each thing made from it."""
         reached = view.graph.blast_radius(request.item, max_hops=self.max_hops if self.descendants else 0)
-        ids = [request.item, *(one.id for one in reached.items)]
+        ids = [request.item, *(step.id for step in reached.items)]
         steps = []
         for item in ids:
             state = view.ledger.state(item)

@@ -13,7 +13,7 @@ from lazaretto.types import RepairPlan, RepairStep
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """Removes the newest memories of whoever wrote the item."""
+    """Removes the newest memories of the item's writer."""
 
     name: ClassVar[str] = "rollback"
     entries: Annotated[int, Field(ge=1)] = 1
@@ -26,7 +26,7 @@ class Rollback:
         return RepairPlan(
             repair=self.name,
             origin=request.item,
-            steps=tuple(RepairStep(one.id, "remove") for one in held[: self.entries]),
+            steps=tuple(RepairStep(memory.id, "remove") for memory in held[: self.entries]),
             reason=request.reason,
             agents=(agent,),
         )

@@ -1,4 +1,4 @@
-"""Sweep: what was removed in one place is looked for in all others."""
+"""Sweep: content that was removed in one place is looked for in all others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lazaretto.types import RepairPlan, RepairStep
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Removes every copy of an item's content, whoever holds it."""
+    """Removes every copy of an item's content, from all agents."""
 
     name: ClassVar[str] = "sweep"
 

@@ -1,5 +1,5 @@
-"""When an item turns out to be fine, what repairs did because of it is taken back: item by item, as far as nobody has
-touched an item since."""
+"""When an item turns out to be fine, the repairs made because of it are taken back: item by item, unless an item was
+changed since."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ STAYS = frozenset({"release", "rollback"})
 
 @dataclass(slots=True)
 class TakenBack:
-    """What to append, and what it rests on."""
+    """Events to append, and the states they rest on."""
 
     drafts: list[Draft] = field(default_factory=list)
     states: dict[str, ItemState] = field(default_factory=dict)
     """The states that the drafts were made for: append them with these or not at all."""
     shown: list[str] = field(default_factory=list)
-    """What is usable again afterwards."""
+    """Items that are usable again afterwards."""
     left: list[str] = field(default_factory=list)
-    """What was changed since: it stays as it is."""
+    """Items that were changed since: they stay as they are."""
     receipts: list[str] = field(default_factory=list)
 
 
 def taking_back(origins: Collection[str], ledger: Ledger, without: Collection[str] = ()) -> TakenBack:
-    """What takes back every repair that started from these items; ``without`` are left as they are."""
+    """Events that take back every repair that started from these items; items in ``without`` stay as they are."""
     found = TakenBack()
     touched = set(without)  # and by later repairs that stand
     for receipt in reversed(engine.receipts(ledger)):
         if receipt.undone:
             continue
         follows = receipt.plan.origin in origins and receipt.plan.repair not in STAYS
-        if follows and set(receipt.after) - set(origins):  # what became of the item itself is decided elsewhere
+        if follows and set(receipt.after) - set(origins):  # the item itself is decided elsewhere
             _undo(receipt, touched, set(origins), ledger, found)
         else:
             touched |= set(receipt.after)
