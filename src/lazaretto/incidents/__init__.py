@@ -1,1 +1,1 @@
-"""What belongs together: patient zero, items, agents, decisions and repairs of one outbreak; its reports."""
+"""Incidents: patient zero, items, agents, decisions and repairs of one outbreak; its reports."""

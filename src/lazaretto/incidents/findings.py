@@ -1,4 +1,4 @@
-"""What was found, read from the ledger's rulings, labels and repairs, and kept up by following its tail."""
+"""Findings, read from the ledger's rulings, labels and repairs, and kept up by following its tail."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REASONS = 3
 
 @dataclass(slots=True)
 class Finding:
-    """What the ledger says about one item that was found."""
+    """The ledger's record of one finding."""
 
     item: str
     seq: int
@@ -47,7 +47,7 @@ class Finding:
     withdrawn: bool = False
     """Whether it was cleared only by undoing the repair that found it: others of its incident may still accuse it."""
     like: set[str] = field(default_factory=set)
-    """Other items that the event named: what it equals, what was repaired with it."""
+    """Other items that the event named: its copies, and items repaired with it."""
     against: set[str] = field(default_factory=set)
     """Other items that it contradicts, as a gate says: however alike they read, they are not of one origin."""
 
@@ -78,7 +78,7 @@ HIDES = ("secrets", "personal")
 
 
 def without_secrets(body: Mapping[str, Any]) -> str | None:
-    """What lists show of a text in which a gate found a secret: the text without it; None: nothing was found."""
+    """The text for lists if a gate found a secret in it: the text without the secret; None: no secret was found."""
     for verdict in body.get("verdicts") or ():
         if verdict["gate"] in HIDES and Ruling.from_label(verdict["ruling"]) > Ruling.WARN:
             return str(verdict.get("replacement") or "(a text with a secret in it)")
@@ -96,7 +96,7 @@ class FindingLog:
         self.watched: Collection[str] = ()
         """Items whose events the reader wants to see."""
         self.touched: set[str] = set()
-        """Those of them that events were about since the reader last emptied this."""
+        """The watched items with events since the reader last emptied this."""
         self.erased: set[str] = set()
         """The same for those that were erased."""
         self._forget()
@@ -106,31 +106,31 @@ class FindingLog:
         """By item, in the order they were found."""
         self.waiting: dict[str, Waiting] = {}
         self._taken: dict[str, dict[str, Waiting]] = {}
-        """Receipt -> the rulings that waited until then, by item: what undoing it brings back to the queue."""
+        """Receipt -> the rulings that waited until then, by item: undoing it brings them back to the queue."""
         self._copies: dict[str, set[str]] = {}
-        """Item -> those held as the same: what becomes of it decides whether they wait for a person."""
+        """Item -> items held as copies of it: its outcome decides whether they wait for a person."""
         self.receipts: dict[str, Event] = {}
         self.repaired: dict[str, list[str]] = {}
         """Item -> the receipts of repairs that name it, oldest first."""
         self.undone: set[str] = set()
         self.cut: dict[str, int] = {}
-        """Item -> the event that cut it loose from what it was made from."""
+        """Item -> the event that cut it loose from its sources."""
 
     def for_a_person(self) -> dict[str, Waiting]:
         """Items that wait for a decision, without copies of items that a person condemned or a repair took out."""
-        return {item: one for item, one in self.waiting.items() if self.waits_for_a_person(item)}
+        return {item: waiting for item, waiting in self.waiting.items() if self.waits_for_a_person(item)}
 
     def waits_for_a_person(self, item: str) -> bool:
         """Whether one item waits for a decision."""
-        one = self.waiting.get(item)
-        return one is not None and not any(map(self._condemned, one.copies))
+        waiting = self.waiting.get(item)
+        return waiting is not None and not any(map(self._condemned, waiting.copies))
 
     def _condemned(self, item: str) -> bool:
         known = self.findings.get(item)
         return known is not None and known.settled and not known.cleared
 
     def follow(self) -> None:
-        """Take in what was recorded since the last time."""
+        """Take in the events recorded since the last time."""
         if not self._opened:
             self._read_anew()
             self._opened = True
@@ -138,7 +138,7 @@ class FindingLog:
             self._follow(event)
 
     def _read_anew(self) -> None:
-        """Read everything from the beginning, without what was taken back."""
+        """Read everything from the beginning, without events that were taken back."""
         self._forget()
         head, gone = self._ledger.head().seq, withdrawn(self._ledger)
         for event in changes_so_far(self._ledger, KINDS, head):
@@ -153,7 +153,7 @@ class FindingLog:
         named = {event.subject, *(item for item, _, _ in changes_of(event.kind, event.subject, event.body))}
         if event.kind is EventKind.REPAIRED:
             named.update(str(step["item"]) for step in ((event.body or {}).get("plan") or {}).get("steps") or ())
-        named.update(item for one in tuple(named) for item in self._copies.get(one, ()))
+        named.update(item for name in tuple(named) for item in self._copies.get(name, ()))
         self.touched.update(item for item in named if item in self.watched)
         if event.kind is EventKind.ERASED:
             self.erased.add(event.subject)
@@ -198,15 +198,15 @@ class FindingLog:
             return
         copies = same_as(body)
         again = is_known(rule)
-        evidence = [one for verdict in body.get("verdicts", ()) for one in verdict.get("evidence", ())]
+        evidence = [piece for verdict in body.get("verdicts", ()) for piece in verdict.get("evidence", ())]
         if not rule.startswith(BY_PERSON):
             before = self.waiting.get(event.subject)
             since, appealed = (before.time, before.appealed) if before else (event.time, False)
             shown = without_secrets(body)
             waiting = Waiting(since, ruling.label, rule, risk, why_ruled(body)[:REASONS], copies, appealed, shown)
             self.waiting[event.subject] = waiting
-            for one in copies:
-                self._copies.setdefault(one, set()).add(event.subject)
+            for copy in copies:
+                self._copies.setdefault(copy, set()).add(event.subject)
         if ruling >= Ruling.QUARANTINE and not rule.startswith((BY_FAILURE, BY_TAINT)):
             finding = self._found(event, event.subject, rule, risk)
             finding.cleared = False
@@ -268,16 +268,16 @@ def why_ruled(body: Mapping[str, Any]) -> tuple[str, ...]:
     """The sentences that explain a recorded ruling, those of the verdict that decided first; never none."""
     rule, ruling = str(body.get("rule", "")), Ruling.from_label(str(body["ruling"]))
     settled = body.get("settled") or ()
-    said = [
-        (name, Ruling.from_label(v["ruling"]), [str(one.get("summary", "")) for one in v.get("evidence") or ()])
+    verdicts = [
+        (name, Ruling.from_label(v["ruling"]), [str(piece.get("summary", "")) for piece in v.get("evidence") or ()])
         for v in body.get("verdicts") or ()
         if (name := f"{v['gate']}:{v['rule']}") not in settled
     ]
     missing = [run for run in body.get("runs") or () if rule == f"fail:{run['gate']}:{run['status']}"]
     silent = [f"The gate {run['gate']} did not answer ({run['status']}): {run.get('detail') or '-'}" for run in missing]
-    decided = [summary for name, _, summaries in said if name == rule for summary in summaries]
+    decided = [summary for name, _, summaries in verdicts if name == rule for summary in summaries]
     plainly = [] if silent or decided else [f"It was ruled {ruling.label} by {rule}, which gave no reason."]
-    return tuple(dict.fromkeys([*silent, *plainly, *reasons_in_order(rule, ruling, said)]))
+    return tuple(dict.fromkeys([*silent, *plainly, *reasons_in_order(rule, ruling, verdicts)]))
 
 
 def is_known(rule: str) -> bool:
@@ -286,11 +286,11 @@ def is_known(rule: str) -> bool:
 
 
 def same_as(body: Mapping[str, Any]) -> frozenset[str]:
-    """What the item of a recorded ruling is the same as, where it is held for nothing else."""
+    """The items that the item of a recorded ruling is a copy of, if it is held for nothing else."""
     if not is_known(str(body.get("rule", ""))):
         return frozenset()
-    evidence = (one for verdict in body.get("verdicts") or () for one in verdict.get("evidence") or ())
-    return frozenset(str(one["data"]["item"]) for one in evidence if _names_an_item(one))
+    evidence = (piece for verdict in body.get("verdicts") or () for piece in verdict.get("evidence") or ())
+    return frozenset(str(piece["data"]["item"]) for piece in evidence if _names_an_item(piece))
 
 
 def _names_an_item(evidence: Mapping[str, Any]) -> bool:

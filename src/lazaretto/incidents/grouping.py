@@ -1,4 +1,4 @@
-"""Which findings belong together, and where each group began.
+"""Groups findings into incidents, and finds where each group began.
 
 Two findings are one incident when one is known by the other (the block list names it, one repair took both out, same
 content), or when one was made from the other. A finding with several sources belongs to those whose words or picture it
@@ -6,7 +6,7 @@ carries; else to the parents its writer named, else to the nearest that it share
 meet in one agent's reading stay two incidents.
 
 A finding that proved fine is never joined with one that stands, nor are two that contradict each other: a lie reads
-much like the truth it denies. What came from outside, with no parent named, was not made from what its bearer had read.
+much like the truth it denies. An item from outside, with no parent named, was not made from items its bearer had read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NEAR = 2
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The findings of one incident, in the order they were found, and what carries their content beside them."""
+    """The findings of one incident, in the order they were found, and items that carry their content beside them."""
 
     findings: tuple[str, ...]
     carriers: tuple[str, ...]
@@ -54,37 +54,37 @@ class _Sets:
             item = self._parent[item]
         return item
 
-    def join(self, one: str, other: str) -> None:
-        first, second = sorted((self.top(one), self.top(other)), key=self._rank.__getitem__)
+    def join(self, item: str, other: str) -> None:
+        first, second = sorted((self.top(item), self.top(other)), key=self._rank.__getitem__)
         if first != second:
             self._parent[second] = first
             self._members[first] |= self._members.pop(second)
             self._against[first] |= self._against.pop(second)
 
-    def contradict(self, one: str, other: str) -> bool:
+    def contradict(self, item: str, other: str) -> bool:
         """Whether something in the set of one contradicts something in the other's."""
-        first, second = self.top(one), self.top(other)
+        first, second = self.top(item), self.top(other)
         against, members = self._against, self._members
         return bool(against[first] & members[second] or against[second] & members[first])
 
 
 @dataclass(frozen=True, slots=True)
 class _Traced:
-    """What is known of one finding by itself, whatever else was found: it is looked up once."""
+    """The facts about one finding that do not depend on other findings: looked up once."""
 
     content: bytes
     """The same for the same content; empty for none."""
     above: tuple[str, ...]
-    """What it may come from, nearest first."""
+    """Items that it may come from, nearest first."""
     carried: tuple[str, ...]
-    """Those of them whose words or picture it carries, most alike first."""
+    """The items in ``above`` whose words or picture it carries, most alike first."""
     origins: frozenset[str]
-    """Those of these that it may have begun with, though nobody found them."""
+    """The items in ``carried`` that it may have begun with, though nobody found them."""
     parents: frozenset[str]
 
 
 class Grouper:
-    """Sorts the findings of one ledger into incidents. Only what is new is looked up and compared."""
+    """Sorts the findings of one ledger into incidents. Only new findings are looked up and compared."""
 
     def __init__(self, ledger: Ledger, graph: ProvenanceGraph) -> None:
         self._ledger, self._graph = ledger, graph
@@ -94,11 +94,15 @@ class Grouper:
         self._began: dict[tuple[str, ...], str] = {}
 
     def forget(self, items: AbstractSet[str]) -> bool:
-        """Some items were erased, or are known to come from more: what was read of them is looked up again.
+        """Some items were erased, or are known to come from more: their facts are looked up again.
 
-        Whether anything was known of them.
+        Returns whether anything was known of them.
         """
-        kept = {name: one for name, one in self._traced.items() if name not in items and items.isdisjoint(one.above)}
+        kept = {
+            name: traced
+            for name, traced in self._traced.items()
+            if name not in items and items.isdisjoint(traced.above)
+        }
         if len(kept) == len(self._traced):
             return False
         self._traced = kept
@@ -124,15 +128,15 @@ class Grouper:
             if traced is None:
                 continue
             carriers[item] = [
-                one
-                for one in traced.carried
-                if one not in findings and one not in finding.against and one in traced.origins
+                source
+                for source in traced.carried
+                if source not in findings and source not in finding.against and source in traced.origins
             ]
             for cause in traced.carried or self._causes(item, traced, findings):
                 alike = cause in findings and findings[cause].innocent == finding.innocent
                 if alike and not sets.contradict(item, cause):
                     sets.join(item, cause)
-        beside = {one: None for some in carriers.values() for one in some}
+        beside = {carrier: None for some in carriers.values() for carrier in some}
         self._graph.read_ahead([item for item in (*findings, *beside) if item in self._traced or item in beside])
         groups: dict[str, list[str]] = {}
         for item in findings:
@@ -141,17 +145,17 @@ class Grouper:
         return [self._made([findings[item] for item in members], carriers, began) for members in groups.values()]
 
     def _trace(self, fresh: Sequence[str]) -> None:
-        known = {one.id: one for one in self._ledger.items(ids=fresh, hidden=True, limit=None)} if fresh else {}
+        known = {seen.id: seen for seen in self._ledger.items(ids=fresh, hidden=True, limit=None)} if fresh else {}
         self._graph.read_ahead(list(known), back=True, max_hops=NEAR)
-        lineage = {item: [one.id for one in self._graph.sources(item, limit=MOST_PARENTS)] for item in known}
-        met = list(dict.fromkeys(one for above in lineage.values() for one in above))
-        texts = {one.id: one for one in self._ledger.items(ids=met, hidden=True, limit=None)} if met else {}
+        lineage = {item: [step.id for step in self._graph.sources(item, limit=MOST_PARENTS)] for item in known}
+        met = list(dict.fromkeys(source for above in lineage.values() for source in above))
+        texts = {seen.id: seen for seen in self._ledger.items(ids=met, hidden=True, limit=None)} if met else {}
         for item, seen in known.items():
-            above = [one for one in lineage[item] if one in texts]
+            above = [source for source in lineage[item] if source in texts]
             if seen.source in OUTSIDE and not seen.parents:
-                above = [one for one in above if texts[one].source in OUTSIDE]
-            carried = _most_alike_first([texts[one] for one in above], seen)
-            origins = frozenset(one for one in carried if carries(texts[one], seen, ORIGIN))
+                above = [source for source in above if texts[source].source in OUTSIDE]
+            carried = _most_alike_first([texts[source] for source in above], seen)
+            origins = frozenset(source for source in carried if carries(texts[source], seen, ORIGIN))
             content = same_content(seen)
             digest = hashlib.sha256(content.encode()).digest() if content else b""
             self._traced[item] = _Traced(
@@ -160,21 +164,23 @@ class Grouper:
 
     def _causes(self, item: str, traced: _Traced, findings: Mapping[str, Finding]) -> Iterable[str]:
         """The findings that an item comes from though it carries nothing of them."""
-        ready = [one for one in traced.above if one in findings]
-        named = [one for one in ready if one in traced.parents]
+        ready = [source for source in traced.above if source in findings]
+        named = [source for source in ready if source in traced.parents]
         if named or len(ready) < 2:
             return named or ready
-        unread = [one for one in ready if (item, one) not in self._shared]
+        unread = [source for source in ready if (item, source) not in self._shared]
         if unread:
-            texts = {one.id: one.text for one in self._ledger.items(ids=[item, *unread], hidden=True, limit=None)}
-            self._shared |= {(item, one): common_words(texts.get(one, ""), texts.get(item, "")) for one in unread}
-        return sorted(ready, key=lambda one: -self._shared[item, one])[:1]
+            texts = {seen.id: seen.text for seen in self._ledger.items(ids=[item, *unread], hidden=True, limit=None)}
+            self._shared |= {
+                (item, source): common_words(texts.get(source, ""), texts.get(item, "")) for source in unread
+            }
+        return sorted(ready, key=lambda source: -self._shared[item, source])[:1]
 
     def _made(
         self, members: Sequence[Finding], carriers: Mapping[str, list[str]], began: Mapping[tuple[str, ...], str]
     ) -> Group:
         ids = [finding.item for finding in members]
-        beside = tuple(dict.fromkeys(one for item in ids for one in carriers[item]))
+        beside = tuple(dict.fromkeys(carrier for item in ids for carrier in carriers[item]))
         guilty = [finding.item for finding in members if not finding.innocent] or ids
         infected = (*guilty, *beside)
         zero = self._began[infected] = began.get(infected) or _origin(infected, self._graph)
@@ -182,9 +188,9 @@ class Grouper:
 
 
 def _most_alike_first(above: Sequence[Observation], item: Observation) -> list[str]:
-    """Those that carry an item's words or picture; what has more of its words in common is the likelier cause."""
-    carried = [one for one in above if carries(one, item)]
-    return [one.id for one in sorted(carried, key=lambda one: -overlap(one.text, item.text))]
+    """The items that carry an item's words or picture; the one with more words in common is the likelier cause."""
+    carried = [source for source in above if carries(source, item)]
+    return [source.id for source in sorted(carried, key=lambda source: -overlap(source.text, item.text))]
 
 
 def _origin(infected: Sequence[str], graph: ProvenanceGraph) -> str:
@@ -192,5 +198,5 @@ def _origin(infected: Sequence[str], graph: ProvenanceGraph) -> str:
     inside = set(infected)
     born = graph.births(infected)
     candidates = graph.roots_among(infected) or infected
-    led_to = {item: sum(one.id in inside for one in graph.reach([item]).items) for item in candidates}
+    led_to = {item: sum(step.id in inside for step in graph.reach([item]).items) for item in candidates}
     return min(candidates, key=lambda item: (-led_to[item], born[item], item))

@@ -34,14 +34,14 @@ PREFIX = "in_"
 SHOWN = 400
 """Characters of a text that a report repeats."""
 WINDOWS = 8
-"""Stretches of time that the reproduction number is told for."""
+"""Number of time windows that the reproduction number is given for."""
 TOGETHER = 50
 """Incidents whose items are read in one go."""
 _MOST_REACHED = 1_000
 _COMPARED = 8
 _JUDGED = (EventKind.RULED, EventKind.LABELLED, EventKind.RELEASED)
 _MADE_FROM = (EdgeKind.DERIVED_FROM.value, EdgeKind.INFLUENCED.value)
-_TOLD = (EventKind.RULED, EventKind.LABELLED, EventKind.APPEALED, EventKind.RELEASED, EventKind.WITHDRAWN)
+_IN_TIMELINE = (EventKind.RULED, EventKind.LABELLED, EventKind.APPEALED, EventKind.RELEASED, EventKind.WITHDRAWN)
 
 
 class Incidents:
@@ -54,7 +54,7 @@ class Incidents:
         self._contents = Contents(ledger)
         self._groups: tuple[int, list[Group]] = (-1, [])
         self._built: dict[Group, Incident] = {}
-        """As they were told last; one that something was recorded about since is not among them."""
+        """Incidents as last built, without those that an event has changed since."""
         self._watched: dict[str, set[Group]] = {}
         """Item -> the incidents above that name it."""
         self._log.watched = self._watched
@@ -85,23 +85,23 @@ class Incidents:
         raise UnknownItem(name, self._ledger.namespace, "incident")
 
     def held(self, *, limit: int | None = None) -> tuple[Held, ...]:
-        """What waits for a person, copies in one row: disputed rulings first, then the newest."""
+        """Items that wait for a person, copies in one row: disputed rulings first, then the newest."""
         with self._log.lock:
             self._log.follow()
             waiting = self._log.for_a_person()
             every = sorted(waiting, key=lambda item: (not waiting[item].appealed, -waiting[item].time, item))
             rows = alike({item: waiting[item].rule for item in every}, self._contents)
         order = list(rows)[:limit]
-        seen = {one.id: one for one in self._ledger.items(ids=order, hidden=True, limit=None)}
+        seen = {observed.id: observed for observed in self._ledger.items(ids=order, hidden=True, limit=None)}
         return tuple(
             Held(
-                item, seen[item].agent, seen[item].channel.value, one.time, one.ruling, one.rule, one.risk,
-                (seen[item].text if one.shown is None else one.shown)[:SHOWN], one.reasons,
+                item, seen[item].agent, seen[item].channel.value, wait.time, wait.ruling, wait.rule, wait.risk,
+                (seen[item].text if wait.shown is None else wait.shown)[:SHOWN], wait.reasons,
                 any(waiting[same].appealed for same in (item, *rows[item])),
                 rows[item],
             )
             for item in order
-            if item in seen and (one := waiting[item])
+            if item in seen and (wait := waiting[item])
         )  # fmt: skip
 
     def _grouped(self) -> list[Group]:
@@ -111,14 +111,14 @@ class Incidents:
         self._drop_what_changed()
         if self._groups[0] != log.version:
             made = self._grouper.groups(log.findings)
-            newest = {one.findings[0]: max(log.findings[i].seq for i in one.findings) for one in made}
-            self._groups = log.version, sorted(made, key=lambda one: newest[one.findings[0]])
+            newest = {group.findings[0]: max(log.findings[i].seq for i in group.findings) for group in made}
+            self._groups = log.version, sorted(made, key=lambda group: newest[group.findings[0]])
             for gone in self._built.keys() - set(made):
                 self._drop(gone)
         return self._groups[1]
 
     def _drop_what_changed(self) -> None:
-        """Forget the incidents that something was recorded about: they are made anew when they are asked for."""
+        """Forget the incidents with new events: they are made again when they are asked for."""
         log, head = self._log, self._ledger.head().seq
         touched, log.touched = log.touched, set()
         later: set[str] = set()
@@ -136,8 +136,8 @@ class Incidents:
             self._groups = (-1, [])
         self._note_screened()
         for item in touched:
-            for one in tuple(self._watched.get(item, ())):
-                self._drop(one)
+            for group in tuple(self._watched.get(item, ())):
+                self._drop(group)
 
     def _note_screened(self) -> None:
         seq, screened = self._screened
@@ -145,8 +145,8 @@ class Incidents:
             self._screened = event.seq, screened
             for agent in (event.body or {}).get("agents", ()):
                 screened[agent] = event.seq
-            for one in tuple(self._built):
-                self._drop(one)
+            for group in tuple(self._built):
+                self._drop(group)
 
     def _drop(self, group: Group) -> None:
         made = self._built.pop(group, None)
@@ -159,7 +159,7 @@ class Incidents:
                 self._watched.pop(item, None)
 
     def _made(self, groups: Sequence[Group], together: int = TOGETHER) -> Iterator[Incident]:
-        """The incidents of groups, made anew only when something was recorded about them since; some at a time."""
+        """The incidents of groups, made again only when there were new events about them; some at a time."""
         for some in chunks(groups, min(together, TOGETHER)):
             fresh = [group for group in some if group not in self._built]
             for group, found in zip(fresh, self._build(fresh), strict=True):
@@ -178,7 +178,7 @@ class Incidents:
             for group, reach in zip(groups, reaches, strict=True)
             for name in (*group.findings, *group.carriers, *reach.items)
         ]
-        seen = {one.id: one for one in self._ledger.items(ids=named, hidden=True, limit=None)}
+        seen = {observed.id: observed for observed in self._ledger.items(ids=named, hidden=True, limit=None)}
         facts = _Facts(seen, self._ledger.states(list(seen)), self._judged(seen))
         whole: list[Group] = []
         for group, reach in zip(groups, reaches, strict=True):
@@ -186,11 +186,11 @@ class Incidents:
             fresh = [i for i in reach.items if i in seen and i not in self._log.findings]
             whole.append(replace(group, carriers=(*group.carriers, *_carrying(fresh, group.findings, seen))))
         infected = [name for group in whole for name in (*group.findings, *group.carriers)]
-        for event in self._ledger.events_about(infected, _TOLD):
-            facts.told.setdefault(event.subject, []).append(event)
+        for event in self._ledger.events_about(infected, _IN_TIMELINE):
+            facts.events.setdefault(event.subject, []).append(event)
         decisions = [name for reach in reaches for name in reach.decisions]
         for event in self._ledger.events_about(decisions, (EventKind.REPORTED,)) if decisions else ():
-            facts.told.setdefault(event.subject, []).append(event)
+            facts.events.setdefault(event.subject, []).append(event)
         return [self._incident(group, reach, facts) for group, reach in zip(whole, reaches, strict=True)]
 
     def _judged(self, items: Collection[str]) -> dict[str, int]:
@@ -205,11 +205,11 @@ class Incidents:
         first = log.findings[group.findings[0]]
         timeline = self._timeline(infected, facts)
         items = [self._item(facts, i, group) for i in infected if i in facts.seen]
-        items.sort(key=lambda one: (one.role != "patient zero", one.time, one.id))
+        items.sort(key=lambda row: (row.role != "patient zero", row.time, row.id))
         inside = set(group.carriers)
         reached = [self._item(facts, i, group) for i in reach.items if i in facts.seen and i not in inside]
         last = max(log.findings[item].seq for item in group.findings)
-        zero = next(one for one in items if one.id == group.patient_zero)
+        zero = next(row for row in items if row.id == group.patient_zero)
         agents = self._agents(reach, items, zero, last)
         repairs = self._repairs({*infected, *reach.items})
         return Incident(
@@ -219,9 +219,9 @@ class Incidents:
             title=_title(zero, len(items), len(agents)),
             patient_zero=zero.id,
             brought_by=zero.agent,
-            opened=min(one.time for one in items),
+            opened=min(row.time for row in items),
             found=first.time,
-            updated=max([first.time, *(one.time for one in timeline), *(one.time for one in repairs)]),
+            updated=max([first.time, *(entry.time for entry in timeline), *(repair.time for repair in repairs)]),
             items=tuple(items),
             reached=tuple(reached),
             agents=agents,
@@ -263,12 +263,12 @@ class Incidents:
         if all(finding.innocent for finding in findings.values()):
             return "cleared"
         fine = {item for item, finding in findings.items() if finding.innocent}
-        if any(one.shown and one.id not in fine and not self._looked_at(one.id, *since) for one in items):
+        if any(row.shown and row.id not in fine and not self._looked_at(row.id, *since) for row in items):
             return "open"
         unsettled = any(not finding.settled for finding in findings.values())
         unread = any(
-            self._log.waits_for_a_person(one.id) or (one.shown and not self._looked_at(one.id, *since))
-            for one in reached
+            self._log.waits_for_a_person(row.id) or (row.shown and not self._looked_at(row.id, *since))
+            for row in reached
         )
         return "contained" if unsettled or unread else "cleared"
 
@@ -287,10 +287,10 @@ class Incidents:
             _meet(met, step.id, step.time, step.hops)
         screened = self._screened[1]
         rows = [AgentReached(name, time, hops, screened.get(name, 0) <= last) for name, (time, hops) in met.items()]
-        return tuple(sorted(rows, key=lambda one: (one.time, one.hops, one.agent)))
+        return tuple(sorted(rows, key=lambda row: (row.time, row.hops, row.agent)))
 
     def _reproduction(self, agents: Sequence[AgentReached]) -> tuple[OutbreakWindow, ...]:
-        times = {one.agent: one.time for one in agents}
+        times = {row.agent: row.time for row in agents}
         span = max(times.values()) - min(times.values()) if times else 0.0
         return self._graph.reproduction_number(times, span / WINDOWS + 1e-9) if span > 0 else ()
 
@@ -308,10 +308,10 @@ class Incidents:
         """The receipts that name any of the items, oldest first."""
         log = self._log
         names = {receipt for item in items for receipt in log.repaired.get(item, ())}
-        return sorted(((name, log.receipts[name]) for name in names), key=lambda one: one[1].seq)
+        return sorted(((name, log.receipts[name]) for name in names), key=lambda named: named[1].seq)
 
     def _timeline(self, items: Sequence[str], facts: _Facts) -> tuple[TimelineEntry, ...]:
-        told = [_told(event) for item in dict.fromkeys(items) for event in facts.told.get(item, ())]
+        entries = [_timeline_entry(event) for item in dict.fromkeys(items) for event in facts.events.get(item, ())]
         inside = set(items)
         for receipt, event in self._repairs_of(inside):
             plan = (event.body or {}).get("plan") or {}
@@ -321,24 +321,24 @@ class Incidents:
                     f": {plan['reason']}" if plan.get("reason") else ""
                 )
                 taken_back = " (undone since)" if receipt in self._log.undone else ""
-                told.append(TimelineEntry(event.seq, event.time, event.kind.value, receipt, "", says + taken_back))
-        return tuple(sorted(told, key=lambda one: one.seq))
+                entries.append(TimelineEntry(event.seq, event.time, event.kind.value, receipt, "", says + taken_back))
+        return tuple(sorted(entries, key=lambda entry: entry.seq))
 
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What was read about the items of some incidents, together."""
+    """The records about the items of some incidents, read together."""
 
     seen: Mapping[str, Observation]
     states: Mapping[str, ItemState]
     judged: Mapping[str, int]
     """The last event that judged each."""
-    told: dict[str, list[Event]] = field(default_factory=dict)
-    """What is told of each in a timeline, and the reports of decisions."""
+    events: dict[str, list[Event]] = field(default_factory=dict)
+    """By item, the events of its timeline; by decision, its report."""
 
 
 class _Reach:
-    """What a group of infected items reached, past repairs too."""
+    """Everything a group of infected items reached, past repairs too."""
 
     def __init__(self, items: list[str], agents: list[TraceStep], decisions: list[str]) -> None:
         self.items, self.agents, self.decisions = items, agents, decisions
@@ -347,17 +347,17 @@ class _Reach:
     def of(cls, infected: Sequence[str], graph: ProvenanceGraph) -> _Reach:
         """Everything reached from any of them, each once."""
         found = graph.reach(infected)
-        items = [one.id for one in found.items[:_MOST_REACHED]]
-        return cls(items, list(found.agents), [one.id for one in found.decisions])
+        items = [step.id for step in found.items[:_MOST_REACHED]]
+        return cls(items, list(found.agents), [step.id for step in found.decisions])
 
 
 def _decisions(ids: Iterable[str], facts: _Facts) -> tuple[DecisionTouched, ...]:
     found = []
-    for event in (event for name in ids for event in facts.told.get(name, ())):
+    for event in (event for name in ids for event in facts.events.get(name, ())):
         body = event.body or {}
         what = str(body.get("what", ""))[:SHOWN]
         found.append(DecisionTouched(event.subject, event.agent, event.time, what, body.get("success")))
-    return tuple(sorted(found, key=lambda one: (one.time, one.id)))
+    return tuple(sorted(found, key=lambda decision: (decision.time, decision.id)))
 
 
 def incident_id(item: str) -> str:
@@ -367,7 +367,7 @@ def incident_id(item: str) -> str:
 
 def _named(incident: Incident) -> set[str]:
     """Every item and decision that an incident tells of."""
-    return {one.id for one in (*incident.items, *incident.reached)} | {one.id for one in incident.decisions}
+    return {item.id for item in (*incident.items, *incident.reached)} | {decision.id for decision in incident.decisions}
 
 
 def _changed(plan: Mapping[str, Any], items: set[str]) -> int:
@@ -381,10 +381,10 @@ def _meet(met: dict[str, tuple[float, int]], agent: str, time: float, hops: int)
 
 
 def _carrying(items: Sequence[str], findings: Sequence[str], observed: Mapping[str, Observation]) -> list[str]:
-    """Those of the items that carry what a finding says; the first few findings of different content are compared."""
+    """The items that carry the content of a finding; the first few findings of different content are compared."""
     contents = {same_content(observed[item]): observed[item] for item in findings if item in observed}
     compared = list(contents.values())[:_COMPARED]
-    return [item for item in items if any(carries(one, observed[item]) for one in compared)]
+    return [item for item in items if any(carries(finding, observed[item]) for finding in compared)]
 
 
 def _standing(state: ItemState, finding: Finding | None, channel: Channel) -> str:
@@ -399,20 +399,20 @@ def _standing(state: ItemState, finding: Finding | None, channel: Channel) -> st
 
 def _title(zero: IncidentItem, items: int, agents: int) -> str:
     what = "picture" if zero.image and not zero.text else zero.channel
-    said = " ".join(zero.text.split())
-    quote = f" “{said[:60]}{'…' if len(said) > 60 else ''}”" if said else ""
+    text = " ".join(zero.text.split())
+    quote = f" “{text[:60]}{'…' if len(text) > 60 else ''}”" if text else ""
     counts = f"{items} item{'s' * (items != 1)}, {agents} agent{'s' * (agents != 1)}"
     return f"{what}{quote} by {zero.agent or 'unknown'}: {counts}"
 
 
-def _told(event: Event) -> TimelineEntry:
+def _timeline_entry(event: Event) -> TimelineEntry:
     body: Mapping[str, Any] = event.body or {}
     if event.body is None:
         says = "content erased"
     elif event.kind is EventKind.RULED:
         says = f"{Ruling.from_label(str(body['ruling'])).label} by {body.get('rule', '')}"
-        told = body.get("verdicts") and body["ruling"] not in ("allow", "warn")
-        says += f": {why_ruled(body)[0][:200]}" if told else ""
+        explain = body.get("verdicts") and body["ruling"] not in ("allow", "warn")
+        says += f": {why_ruled(body)[0][:200]}" if explain else ""
     elif event.kind is EventKind.LABELLED:
         says = f"{body.get('label')}, says {body.get('by')}"
     elif event.kind is EventKind.WITHDRAWN:

@@ -1,4 +1,4 @@
-"""Whether one text carries what another says: shared runs of words, and nothing cleverer."""
+"""Whether one text carries the content of another: shared runs of words, and nothing cleverer."""
 
 from __future__ import annotations
 
@@ -24,50 +24,51 @@ _WORD = re.compile(r"\w+")
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, whatever their case and punctuation."""
+    """The words of a text, without case and punctuation."""
     return _WORD.findall(text.casefold())
 
 
-def overlap(one: str, other: str) -> float:
+def overlap(first: str, second: str) -> float:
     """Share of the shorter text's runs of words that the other text holds, too; 0 for texts without words."""
-    runs = [_kept_runs(text) if len(text) <= _KEPT_CHARS else _runs(words(text)) for text in (one, other)]
+    runs = [_kept_runs(text) if len(text) <= _KEPT_CHARS else _runs(words(text)) for text in (first, second)]
     shorter = min(map(len, runs))
     return len(runs[0] & runs[1]) / shorter if shorter else 0.0
 
 
-def common_words(one: str, other: str) -> float:
+def common_words(first: str, second: str) -> float:
     """Share of the shorter text's words that the other text holds, too."""
-    bags = [set(words(text)) for text in (one, other)]
+    bags = [set(words(text)) for text in (first, second)]
     shorter = min(map(len, bags))
     return len(bags[0] & bags[1]) / shorter if shorter else 0.0
 
 
-def carries(one: Observation, other: Observation, share: float = CARRIES) -> bool:
+def carries(item: Observation, other: Observation, share: float = CARRIES) -> bool:
     """Whether two items hold the same picture, or one text holds most of the other."""
-    if one.image is not None and one.image == other.image:
+    if item.image is not None and item.image == other.image:
         return True
-    return bool(one.text and other.text) and overlap(one.text, other.text) >= share
+    return bool(item.text and other.text) and overlap(item.text, other.text) >= share
 
 
 def same_content(item: Observation) -> str:
     """A key that items of the same content share; empty for one without any."""
     if item.image is not None:
         return f"image:{item.image}"
-    said = " ".join(words(item.text))
-    return f"text:{said}" if said else ""
+    text = " ".join(words(item.text))
+    return f"text:{text}" if text else ""
 
 
 def alike(rules: Mapping[str, str], contents: Contents) -> dict[str, tuple[str, ...]]:
-    """Items with the rules that hold them, those that one word settles together: one of each, with the others.
+    """Groups items (with the rules that hold them) that one label settles together: one of each, with the others.
 
-    It is the first that is held for a reason of its own, not for being the same as another.
-    What is held for its descent, or for whose record it changes, stands alone: a word on what it says is none on that.
+    It is the first that is held for a reason of its own, not as a copy of another.
+    An item held for its descent, or for the record it changes, stands alone: a label on its content does not
+    settle that.
     """
-    said = contents.of(rules)
+    content = contents.of(rules)
     first: dict[object, str] = {}
     rows: dict[str, list[str]] = {}
     for item, rule in rules.items():
-        key: object = item if item not in said or rule.startswith(_ALONE) else said[item]
+        key: object = item if item not in content or rule.startswith(_ALONE) else content[item]
         rows.setdefault(first.setdefault(key, item), []).append(item)
     shown = (next((i for i in row if not rules[i].startswith(KNOWN)), row[0]) for row in rows.values())
     return {item: tuple(i for i in row if i != item) for item, row in zip(shown, rows.values(), strict=True)}
@@ -79,6 +80,10 @@ def _kept_runs(text: str) -> frozenset[tuple[str, ...]]:
     return _runs(words(text))
 
 
-def _runs(said: list[str]) -> frozenset[tuple[str, ...]]:
-    size = min(RUN, len(said))
-    return frozenset(tuple(said[at : at + size]) for at in range(len(said) - size + 1)) if said else frozenset()
+def _runs(text_words: list[str]) -> frozenset[tuple[str, ...]]:
+    size = min(RUN, len(text_words))
+    return (
+        frozenset(tuple(text_words[at : at + size]) for at in range(len(text_words) - size + 1))
+        if text_words
+        else frozenset()
+    )

@@ -1,4 +1,4 @@
-"""What a policy that only observes would have held: item by item until a person gives a word, and day by day."""
+"""Items that a policy in observe mode would have held: one by one until a person labels them, and by day."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class _Flagged:
     reasons: tuple[str, ...]
     only_observed: bool
     shown: str | None
-    """What lists show in the place of its text; None: the text."""
+    """The text for lists, in the place of its own; None: its own."""
     same: frozenset[str]
-    """What the block list knows it as."""
+    """The items that the block list knows it as."""
     copy: bool = False
-    """Whether it was settled with another that says the same."""
+    """Whether it was settled with another of the same content."""
     harmful: bool | None = None
-    """What a person said; None: nothing yet."""
+    """A person's label; None: none yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,9 @@ class Day:
     """Of these a person called so many harmful."""
     benign: int
     waiting: int
-    """Of these nobody has said anything."""
+    """Of these nobody has labelled so many."""
     copies: int = 0
-    """Of the benign ones so many say what another says, and were settled with it."""
+    """Of the benign ones so many are copies of another, and were settled with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,23 +86,32 @@ class ObservedLog:
         self._seen: set[str] = set()
 
     def would(self, limit: int | None = None) -> tuple[Held, ...]:
-        """What would have been held and nobody has given a word on, the newest first; what says the same from such a
-        source once."""
+        """Items that would have been held and that nobody has labelled, the newest first; of the same content and
+        source class only one."""
         with self._lock:
             self._follow()
-            open_ones = {i: one for i, one in self._flagged.items() if one.only_observed and self._word(one) is None}
+            open_ones = {
+                i: flagged
+                for i, flagged in self._flagged.items()
+                if flagged.only_observed and self._word(flagged) is None
+            }
             every = sorted(open_ones, key=lambda item: (-open_ones[item].time, item))
             rows = alike({item: open_ones[item].rule for item in every}, self._contents)
         order = list(rows)[:limit]
-        seen = {one.id: one for one in self._ledger.items(ids=order, hidden=True, limit=None)} if order else {}
+        seen = (
+            {observed.id: observed for observed in self._ledger.items(ids=order, hidden=True, limit=None)}
+            if order
+            else {}
+        )
         return tuple(
             Held(
-                item, seen[item].agent, seen[item].channel.value, one.time, one.ruling, one.rule, one.risk,
-                (seen[item].text if one.shown is None else one.shown)[:SHOWN], one.reasons, False,
+                item, seen[item].agent, seen[item].channel.value, flagged.time, flagged.ruling, flagged.rule,
+                flagged.risk,
+                (seen[item].text if flagged.shown is None else flagged.shown)[:SHOWN], flagged.reasons, False,
                 rows[item],
             )
             for item in order
-            if item in seen and (one := open_ones[item])
+            if item in seen and (flagged := open_ones[item])
         )  # fmt: skip
 
     def days(self) -> tuple[Day, ...]:
@@ -110,17 +119,17 @@ class ObservedLog:
         with self._lock:
             self._follow()
             flagged: dict[str, list[tuple[bool | None, bool]]] = {}
-            for one in self._flagged.values():
-                flagged.setdefault(_day(one.time), []).append((self._word(one), one.copy))
+            for item in self._flagged.values():
+                flagged.setdefault(_day(item.time), []).append((self._word(item), item.copy))
             return tuple(_counted(day, self._judged[day], flagged.get(day, ())) for day in sorted(self._judged)[::-1])
 
     def quiet(self, now: float | None = None) -> Readiness:
         """Whether the last days were quiet: everything flagged has a word, and few of it was honest."""
         since = _day((time.time() if now is None else now) - (DAYS - 1) * 86_400)
-        days = [one for one in self.days() if one.day >= since]
-        judged, waiting = sum(one.judged for one in days), sum(one.waiting for one in days)
-        honest = sum(one.benign - one.copies + one.waiting for one in days)  # one text is one false alarm
-        share = honest / max(1, judged - sum(one.harmful for one in days))
+        days = [day for day in self.days() if day.day >= since]
+        judged, waiting = sum(day.judged for day in days), sum(day.waiting for day in days)
+        honest = sum(day.benign - day.copies + day.waiting for day in days)  # one text is one false alarm
+        share = honest / max(1, judged - sum(day.harmful for day in days))
         why = ""
         if judged < FEWEST:
             why = f"only {judged} items were judged in {DAYS} days; {FEWEST} are needed"
@@ -130,9 +139,9 @@ class ObservedLog:
             why = f"{honest} honest items would be held, {share:.1%}: lazaretto tune"
         return Readiness(not why, why, judged, honest, waiting)
 
-    def _word(self, one: _Flagged) -> bool | None:
-        """What a person said of it, or of what it is known as."""
-        return True if one.harmful is None and not self._condemned.isdisjoint(one.same) else one.harmful
+    def _word(self, flagged: _Flagged) -> bool | None:
+        """A person's label on it, or on an item that it is known as."""
+        return True if flagged.harmful is None and not self._condemned.isdisjoint(flagged.same) else flagged.harmful
 
     def _follow(self) -> None:
         for event in self._tail.new():

@@ -1,4 +1,4 @@
-"""What belongs together as one incident: plain records, all of them derived from the ledger."""
+"""An incident and its parts: plain records, all of them derived from the ledger."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ class IncidentItem:
     """``finding``: a gate, a repair or a person found it. ``carrier``: it carries a finding's content. ``reached``:
     something was made from one of these."""
     agent: str
-    """Who wrote it."""
+    """The agent that wrote it."""
     time: float
     channel: str
     source: str
     text: str
-    """What it says, cut to a length that a report can show."""
+    """Its text, cut to a length that a report can show."""
     image: str | None
     shown: bool
     """Whether recall may still return it."""
     standing: str
     """How it stands: in recall, held, hidden, replaced, released, erased, or not a memory."""
     rule: str
-    """What found it, or the rule of its last ruling."""
+    """The rule that found it, or that of its last ruling."""
     risk: float | None
 
 
@@ -94,8 +94,8 @@ class Incident:
     id: str
     """Made from the first item that was found, so it stays when more is."""
     state: State
-    """``open``: something that carries it is still in recall. ``contained``: nothing is, but not all of it is settled.
-    ``cleared``: every finding was repaired, labelled or released, and what was made from it was looked at again."""
+    """``open``: an item that carries it is still in recall. ``contained``: none is, but not all of it is settled.
+    ``cleared``: every finding was repaired, labelled or released, and items made from it were looked at again."""
     false_alarm: bool
     """Whether people released every finding."""
     title: str

@@ -36,7 +36,7 @@ def to_json(incident: Incident) -> str:
 
 
 def to_markdown(incident: Incident) -> str:
-    """The report as a page of text; whatever agents wrote stands in code, where nothing renders."""
+    """The report as a page of text; texts of agents stand in code, where nothing renders."""
     lines = [
         f"# Incident {_code(incident.id)}: {incident.state}{' (false alarm)' if incident.false_alarm else ''}",
         "",
@@ -53,40 +53,47 @@ def to_markdown(incident: Incident) -> str:
         "Items",
         ("item", "part", "by", "stands", "found by", "says"),
         [
-            (one.id, one.role, one.agent, one.standing, one.rule, one.text or (f"picture {one.image}"[:28]))
-            for one in (*incident.items, *incident.reached)
+            (item.id, item.role, item.agent, item.standing, item.rule, item.text or (f"picture {item.image}"[:28]))
+            for item in (*incident.items, *incident.reached)
         ],
     )
     lines += _table(
         "Agents",
         ("agent", "met it", "hops", "to screen"),
-        [(one.agent, moment(one.time), str(one.hops), "yes" if one.to_screen else "no") for one in incident.agents],
+        [
+            (agent.agent, moment(agent.time), str(agent.hops), "yes" if agent.to_screen else "no")
+            for agent in incident.agents
+        ],
     )
     lines += _table(
         "Decisions",
         ("decision", "by", "went", "what"),
-        [(one.id, one.agent, outcome(one.success), one.what) for one in incident.decisions],
+        [(decision.id, decision.agent, outcome(decision.success), decision.what) for decision in incident.decisions],
     )
     lines += _table(
         "Reproduction number",
         ("from", "agents reached", "each reached on average"),
         [
-            (moment(one.start), str(one.cases), "-" if one.r_effective is None else f"{one.r_effective:.2f}")
-            for one in incident.reproduction
+            (
+                moment(window.start),
+                str(window.cases),
+                "-" if window.r_effective is None else f"{window.r_effective:.2f}",
+            )
+            for window in incident.reproduction
         ],
     )
     lines += _table(
         "Repairs",
         ("receipt", "repair", "items", "undone", "reason"),
         [
-            (one.receipt, one.repair, str(one.items), "yes" if one.undone else "no", one.reason)
-            for one in incident.repairs
+            (repair.receipt, repair.repair, str(repair.items), "yes" if repair.undone else "no", repair.reason)
+            for repair in incident.repairs
         ],
     )
     lines += _table(
         "What happened",
         ("time (UTC)", "event", "about", "says"),
-        [(moment(one.time), one.kind, one.subject, one.says) for one in incident.timeline],
+        [(moment(entry.time), entry.kind, entry.subject, entry.says) for entry in incident.timeline],
     )
     return "\n".join(lines) + "\n"
 
@@ -128,8 +135,8 @@ def _rule_id(item: IncidentItem) -> str:
 
 
 def _result(incident: Incident, item: IncidentItem, rule: str, index: int) -> dict[str, Any]:
-    said = showable(item.text, 200) or "a picture"
-    words = f"{item.role} of incident {incident.id} ({incident.state}), written by {showable(item.agent, 80)}: {said}"
+    text = showable(item.text, 200) or "a picture"
+    words = f"{item.role} of incident {incident.id} ({incident.state}), written by {showable(item.agent, 80)}: {text}"
     result: dict[str, Any] = {
         "ruleId": rule,
         "ruleIndex": index,

@@ -35,7 +35,7 @@ _MEANS = {
 
 
 def to_html(incident: Incident, subgraph: Subgraph | None = None) -> str:
-    """The page; ``subgraph`` is what the picture shows (``guard.graph.subgraph(incident.patient_zero)``)."""
+    """The page; ``subgraph`` is for the picture (``guard.graph.subgraph(incident.patient_zero)``)."""
     e = _escaped
     alarm = " · a false alarm" if incident.false_alarm else ""
     parts = [
@@ -52,8 +52,8 @@ def to_html(incident: Incident, subgraph: Subgraph | None = None) -> str:
         parts.append("<h2>Reproduction number</h2>" + html.figure(reproduction_svg(incident), "reproduction number"))
     parts.append("<h2>What happened</h2>" + _timeline(incident))
     rows = [
-        (one.id, one.role, one.agent, moment(one.time), one.standing, one.rule, one.text or _image(one.image))
-        for one in (*incident.items, *incident.reached)
+        (item.id, item.role, item.agent, moment(item.time), item.standing, item.rule, item.text or _image(item.image))
+        for item in (*incident.items, *incident.reached)
     ]
     marked = {0: "zero"} if incident.items and incident.items[0].id == incident.patient_zero else {}
     parts.append(_table("Items", ("item", "part", "by", "written", "stands", "found by", "says"), rows, marked))
@@ -93,11 +93,11 @@ def _image(digest: str | None) -> str:
 
 
 def _numbers(incident: Incident) -> str:
-    wrong = sum(one.success is False for one in incident.decisions)
+    wrong = sum(decision.success is False for decision in incident.decisions)
     peak = max((w.r_effective for w in incident.reproduction if w.r_effective is not None), default=None)
     cells = [
         (str(len(incident.items)), "items carry it"),
-        (str(sum(one.shown for one in incident.items)), "of them in recall"),
+        (str(sum(item.shown for item in incident.items)), "of them in recall"),
         (str(len(incident.reached)), "made from them"),
         (str(len(incident.agents)), "agents met it"),
         (f"{wrong} of {len(incident.decisions)}", "decisions went wrong"),
@@ -142,15 +142,15 @@ def reproduction_svg(incident: Incident) -> str:
 
 def _timeline(incident: Incident) -> str:
     rows = []
-    found = {one.id for one in incident.items if one.rule}
+    found = {item.id for item in incident.items if item.rule}
     first = True
-    for one in incident.timeline:
-        kind = one.kind
-        if first and one.subject in found and not one.says.startswith(("allow", "warn")):
+    for entry in incident.timeline:
+        kind = entry.kind
+        if first and entry.subject in found and not entry.says.startswith(("allow", "warn")):
             kind, first = "found", False
         rows.append(
-            f"<li class='{kind}'><time>{moment(one.time)}</time><b>{_escaped(one.kind)}</b> "
-            f"{_escaped(one.subject)}: {_escaped(one.says)}</li>"
+            f"<li class='{kind}'><time>{moment(entry.time)}</time><b>{_escaped(entry.kind)}</b> "
+            f"{_escaped(entry.subject)}: {_escaped(entry.says)}</li>"
         )
     return f"<ol class='time'>{''.join(rows)}</ol>"
 
