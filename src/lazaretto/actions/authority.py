@@ -1,4 +1,4 @@
-"""The interface of the last gate: judges a call, records it, and keeps what people answered. Every method blocks.
+"""The interface of the last gate: judges a call, records it, and keeps people's answers. Every method blocks.
 
 A call that only reads is recorded as a note, every other one as a decision that rests on the items it was made from.
 """
@@ -27,7 +27,7 @@ from lazaretto.actions.classes import Tool, guess, is_sum
 from lazaretto.actions.judge import Call, Judge, Judgement
 from lazaretto.actions.known_claims import KnownClaims
 from lazaretto.actions.listing import Listing, listing_of
-from lazaretto.actions.people import Lacking, Said, endorsement_subject, word_subject
+from lazaretto.actions.people import Lacking, PeopleAnswers, endorsement_subject, word_subject
 from lazaretto.actions.records import ActionClass, Answer, Asked, Authorization, ValueKind, ValueOrigin
 from lazaretto.actions.settings import ActionSettings
 from lazaretto.actions.values import (
@@ -50,7 +50,7 @@ from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import Channel, Draft, EventKind, Observation, SourceClass, new_id
 
 MOST_RESTED_ON = 16
-"""Items that a decision is linked to: what named its values, what carried it, then the least trusted in mind."""
+"""Items that a decision is linked to: those that named its values or carried it, then the least trusted in mind."""
 SHOWN, SHOWN_TO_PEOPLE = 400, 4_000
 """Characters of a value that a decision keeps, and that a person who is asked sees."""
 VERIFIER = "tool:"
@@ -62,7 +62,7 @@ _NEWEST = 5_000
 
 
 def classify(settings: ActionSettings, tool: Tool) -> tuple[ActionClass, str]:
-    """What a tool does and how that is known: the policy's word, else a guess. A directory is read."""
+    """The class of a tool, and the reason for it: the policy's entry, else a guess. A directory is read."""
     named = settings.named_class(tool.name)
     if named is not None:
         return named, "the policy names it"
@@ -86,7 +86,7 @@ class Authority:
         self._answered: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def classify(self, tool: Tool) -> tuple[ActionClass, str]:
-        """What a tool does and how that is known."""
+        """The class of a tool, and the reason for it."""
         return classify(self.settings, tool)
 
     def follows(self, agent: str) -> bool:
@@ -94,7 +94,7 @@ class Authority:
         return self._log.follows(agent)
 
     def take_in(self, agent: str) -> None:
-        """Take in what an agent just read, so that its next call need not wait for it."""
+        """Take in the items an agent just read, so that its next call need not wait for it."""
         with self._log.about(agent):
             pass
 
@@ -104,28 +104,28 @@ class Authority:
             return view.mind.has_read(item)
 
     def has_said(self, agent: str, text: str) -> None:
-        """Note what an agent's model answered here in its present task, line by line."""
+        """Note the answer of an agent's model here in its present task, line by line."""
         for line in _lines(text):
             self._answered[agent, f"{self.begun.get(agent, '')} {line}"] = None
         while len(self._answered) > _MOST_ANSWERED:
             self._answered.popitem(last=False)
 
     def said_before(self, agent: str, text: str) -> bool:
-        """Whether every line of a text is one that the agent's model answered here in its present task: what it said in
-        an earlier one was made from what it read then."""
+        """Whether the agent's model answered every line of a text here in its present task: an answer of an
+        earlier task was made from items read then."""
         task = self.begun.get(agent, "")
         return all((agent, f"{task} {line}") in self._answered for line in _lines(text))
 
     def listing(self, tool: str, answer: Any) -> Listing | None:
-        """The single values of what a tool answered, where the policy names it as a directory."""
+        """The single values of a tool's answer, if the policy names the tool as a directory."""
         return listing_of(answer) if self.settings.is_directory(tool) else None
 
     def listed_draft(self, item: str, agent: str, listing: Listing) -> Draft:
-        """What the ledger keeps of a directory's answer: its whole values, by their fingerprints."""
+        """The ledger's note of a directory's answer: its whole values, by their fingerprints."""
         space = self._ledger.namespace
-        body: dict[str, Any] = {"item": item, "values": sorted({fingerprint(space, one) for one in listing.values})}
+        body: dict[str, Any] = {"item": item, "values": sorted({fingerprint(space, value) for value in listing.values})}
         if listing.spoken_of:
-            body["spoken_of"] = sorted({fingerprint(space, one) for one in listing.spoken_of})
+            body["spoken_of"] = sorted({fingerprint(space, value) for value in listing.spoken_of})
         return Draft(EventKind.NOTED, listed_subject(agent), agent, body)
 
     def authorize(
@@ -133,7 +133,7 @@ class Authority:
     ) -> Authorization:
         """Judge a call and record it."""
         given, raw = read_arguments(arguments, self._limit)
-        if not tool.arguments:  # nobody told its schema: what it is called with tells as much
+        if not tool.arguments:  # its schema is not known: use the names it is called with
             tool = replace(tool, arguments=tuple(given))
         action, _ = self.classify(tool)
         if action is ActionClass.EXECUTE and self.settings.named_class(tool.name) is None and is_sum(given):
@@ -143,13 +143,13 @@ class Authority:
         marks = [fingerprint(self._ledger.namespace, value.value) for value in values]
         read = Call(tool, action, values, marks, all_else(given, values))
         with self._log.about(agent, task) as view:
-            told = view.task.item if view.task is not None else ""
-            words = [word_subject(agent, told, mark) for mark in marks] if told else []
-            said = Said(self._ledger, subject, marks, tool.name, action, words)
-            made = self._judge.judge(read, view, said, self._claims)
+            task_item = view.task.item if view.task is not None else ""
+            words = [word_subject(agent, task_item, mark) for mark in marks] if task_item else []
+            answers = PeopleAnswers(self._ledger, subject, marks, tool.name, action, words)
+            made = self._judge.judge(read, view, answers, self._claims)
             rests_on = _rests_on(made, view)
-        lacking = Lacking(told, made.lacks, made.destinations)
-        call = _Call(tool, action, agent, given, subject, principal, made, rests_on, said, lacking)
+        lacking = Lacking(task_item, made.lacks, made.destinations)
+        call = _Call(tool, action, agent, given, subject, principal, made, rests_on, answers, lacking)
         if self._observes:
             return self._record(call, "allow", (), would=made.ruling)
         if made.ruling == "ask":
@@ -157,8 +157,8 @@ class Authority:
         return self._record(call, made.ruling, made.reasons)
 
     def _ask(self, call: _Call) -> Authorization:
-        """A call that a person has to agree to: what was answered about exactly this call counts."""
-        state = call.said.answered()
+        """A call that a person has to agree to: answers about exactly this call count."""
+        state = call.answers.answered()
         if state.refused:
             return self._record(call, "block", (f"{state.by} refused exactly this call", *call.made.reasons))
         if state.approved:
@@ -166,10 +166,10 @@ class Authority:
             try:
                 return self._record(call, "allow", (f"approved by {state.by}",), used, first=f"{_USED}{state.token}")
             except StaleState:  # another call used it a moment ago
-                state = call.said.answered(again=True)
+                state = call.answers.answered(again=True)
         if state.waiting:
             return self._record(call, "ask", call.made.reasons, token=state.token)
-        if by := call.said.refused(call.made.lacks):
+        if by := call.answers.refused(call.made.lacks):
             return self._record(call, "block", (f"{by} refused this in this task", *call.made.reasons))
         token = new_id("ac")
         note = {"asked": token, "tool": call.tool.name, "class": call.action.value, "reasons": list(call.made.reasons)}
@@ -197,22 +197,22 @@ class Authority:
         first: str | None = None,
     ) -> Authorization:
         decision, made = new_id("de"), call.made
-        told: dict[str, Any] = {
+        note: dict[str, Any] = {
             "tool": call.tool.name,
             "class": call.action.value,
             "ruling": ruling,
-            "values": {mark: _own_trust(one) for mark, one in zip(made.marks, made.origins, strict=True)},
+            "values": {mark: _own_trust(origin) for mark, origin in zip(made.marks, made.origins, strict=True)},
         }
         if first:
-            told["approved"] = sorted(_seen_go_out(made))
-        told |= {} if would is None else {"would": would, "why": list(made.reasons)}
-        told |= {"principal": call.principal} if call.principal else {}
+            note["approved"] = sorted(_seen_go_out(made))
+        note |= {} if would is None else {"would": would, "why": list(made.reasons)}
+        note |= {"principal": call.principal} if call.principal else {}
         if call.action is ActionClass.READ or (call.action is ActionClass.FETCH and ruling == "allow"):
-            draft = Draft(EventKind.NOTED, CALLED, call.agent, {"id": decision, **told})
+            draft = Draft(EventKind.NOTED, CALLED, call.agent, {"id": decision, **note})
         else:
-            told |= {"arguments": _shown(call.arguments), "reasons": list(reasons), "token": token}
+            note |= {"arguments": _shown(call.arguments), "reasons": list(reasons), "token": token}
             what = f"{ruling}: {call.tool.name} ({call.action.value})"
-            body = {"what": what, "success": None, "rests_on": list(call.rests_on), "action": told}
+            body = {"what": what, "success": None, "rests_on": list(call.rests_on), "action": note}
             draft = Draft(EventKind.REPORTED, decision, call.agent, body)
         marks = [Draft(EventKind.NOTED, first, call.agent, {"used": True})] if first else []
         self._ledger.append([draft, *more, *marks], first=first)
@@ -220,47 +220,49 @@ class Authority:
             decision, ruling, call.tool.name, call.agent, call.action, reasons, made.control, made.origins, token, would
         )
 
-    # what people say
+    # answers of people
 
     def answer(self, token: str, agree: bool, by: str, caller: Identity | None = None) -> Asked:
         """A person's word on a call that waits: yes lets exactly this call through once, no blocks it."""
         asked = self._waiting().get(token)
         if asked is None:
             raise UnknownItem(token, self._ledger.namespace, "token")
-        one, subject, lacking = asked
+        question, subject, lacking = asked
         if agree:
-            require_not_own(caller, by, [_as_item(one)])
+            require_not_own(caller, by, [_as_item(question)])
         body = {"approved" if agree else "refused": token, "by": by}
         drafts = [Draft(EventKind.NOTED, subject, by, body), Draft(EventKind.NOTED, ASKED, by, {"answered": token})]
         agreed = {mark for mark, value in lacking.destinations.items() if not self._is_own(value, by, caller)}
-        drafts += lacking.words(one, by, agreed if agree else None, subject)
+        drafts += lacking.words(question, by, agreed if agree else None, subject)
         try:
             self._ledger.append(
                 [*drafts, Draft(EventKind.NOTED, f"{_ANSWERED}{token}", by, body)], first=f"{_ANSWERED}{token}"
             )
         except StaleState:
             raise UnknownItem(token, self._ledger.namespace, "token") from None
-        return one
+        return question
 
     def answer_all(
         self, tokens: Sequence[str], agree: bool, by: str, caller: Identity | None = None
     ) -> tuple[Asked, ...]:
-        """One word on several calls of one agent's task, each as ``answer`` takes it; nothing is said where one of them
+        """One answer for several calls of one agent's task, each as by ``answer``; none is answered if one of them
         does not wait, or is the person's own."""
         waiting = self._waiting()
         for token in tokens:
             if token not in waiting:
                 raise UnknownItem(token, self._ledger.namespace, "token")
         asked = [waiting[token][0] for token in tokens]
-        if len({(one.agent, one.task) for one in asked}) > 1:
+        if len({(question.agent, question.task) for question in asked}) > 1:
             raise InputError("tokens", "are of several agents or tasks", "Answer those of each task by themselves")
-        for one in asked if agree else ():
-            require_not_own(caller, by, [_as_item(one)])
+        for question in asked if agree else ():
+            require_not_own(caller, by, [_as_item(question)])
         return tuple(self.answer(token, agree, by, caller) for token in tokens)
 
     def waiting(self) -> tuple[Asked, ...]:
         """Calls that wait for a person, the newest first."""
-        return tuple(sorted((one for one, _, _ in self._waiting().values()), key=lambda one: -one.time))
+        return tuple(
+            sorted((question for question, _, _ in self._waiting().values()), key=lambda question: -question.time)
+        )
 
     def _waiting(self) -> dict[str, tuple[Asked, str, Lacking]]:
         found: dict[str, tuple[Asked, str, Lacking]] = {}
@@ -270,12 +272,12 @@ class Authority:
                 found.pop(body["answered"], None)
             elif "asked" in body:
                 lacking = Lacking.of(body.get("lacking"))
-                one = Asked(
+                question = Asked(
                     body["asked"], event.agent, body["tool"], body["class"],
                     orjson.dumps(body["arguments"]).decode(), tuple(body["reasons"]), event.time,
                     str(body.get("principal", "")), lacking.task,
                 )  # fmt: skip
-                found[one.token] = (one, body["call"], lacking)
+                found[question.token] = (question, body["call"], lacking)
         return found
 
     # endorsement
@@ -316,13 +318,13 @@ class Authority:
             found += self._ledger.items(agent=name, hidden=True, limit=None)
         account, form = account_form(value), value_form(value)
         if account:
-            return [one for one in found if account in accounts_in(one.text)]
-        return [one for one in found if stands_in(form, plain_form(one.text))]
+            return [item for item in found if account in accounts_in(item.text)]
+        return [item for item in found if stands_in(form, plain_form(item.text))]
 
     # tasks
 
     def task_drafts(self, item: str, agent: str, tools: tuple[str, ...]) -> list[Draft]:
-        """What begins a task with an item that an agent is told."""
+        """Events that begin a task with an item given to an agent."""
         self.begun[agent] = item
         while len(self.begun) > _MOST_BEGUN:
             del self.begun[next(iter(self.begun))]
@@ -347,49 +349,49 @@ class _Call:
     principal: str
     made: Judgement
     rests_on: tuple[str, ...]
-    said: Said
+    answers: PeopleAnswers
     lacking: Lacking
 
 
 def _as_item(asked: Asked) -> Observation:
-    """A call as what its agent said: nobody agrees to their own."""
+    """A call as a message of its agent: nobody may agree to their own."""
     return Observation(agent=asked.agent, channel=Channel.MESSAGE, principal=asked.principal, id=asked.token)
 
 
 def _rests_on(made: Judgement, view: AgentView) -> tuple[str, ...]:
-    named = [item for one in made.origins for item in (one.item, one.against) if item]
+    named = [item for origin in made.origins for item in (origin.item, origin.against) if item]
     named += [made.control.item] if made.control.item else []
     named += [view.task.item] if view.task is not None else []
     return tuple(dict.fromkeys([*named, *view.mind.weakest(MOST_RESTED_ON)]))[: 2 * MOST_RESTED_ON]
 
 
 def _seen_go_out(made: Judgement) -> set[str]:
-    """What a person who agrees sees go out, by fingerprint: destinations and names, each the whole of an argument."""
-    parts = Counter(one.argument for one in made.origins)
+    """The parts that a person who agrees sees go out, by fingerprint: destinations and names, each a whole argument."""
+    parts = Counter(origin.argument for origin in made.origins)
     kinds = (ValueKind.DESTINATION, ValueKind.NAME)
     both = zip(made.marks, made.origins, strict=True)
-    return {mark for mark, one in both if one.kind in kinds and parts[one.argument] == 1}
+    return {mark for mark, origin in both if origin.kind in kinds and parts[origin.argument] == 1}
 
 
 def _own_trust(origin: ValueOrigin) -> float:
-    """What a value that the crew hands out is worth to whoever reads it again: a yes is no word in another task."""
+    """The trust of a value that the crew hands out, when it is read again: a yes does not count in another task."""
     return 0.0 if origin.found == "agreed" else origin.trust
 
 
 def _lines(text: str) -> list[str]:
     """The lines of a text that say something, by their digests."""
     lines = (plain_form(line) for line in text.splitlines())
-    told = (line for line in lines if any(map(str.isalnum, line)))
-    return [hashlib.sha256(line.encode("utf-8", "surrogatepass")).hexdigest()[:24] for line in told]
+    lines_with_words = (line for line in lines if any(map(str.isalnum, line)))
+    return [hashlib.sha256(line.encode("utf-8", "surrogatepass")).hexdigest()[:24] for line in lines_with_words]
 
 
 def _shown(value: Any, most: int = SHOWN) -> Any:
-    """Arguments for people: what is cut says so."""
+    """Arguments for people: cut values are marked."""
     if isinstance(value, str):
         return value if len(value) <= most else f"{value[:most]}… ({len(value)} characters)"
     if isinstance(value, list):
         cut = [f"… ({len(value)} values)"] if len(value) > SHOWN else []
-        return [*(_shown(one, most) for one in value[:SHOWN]), *cut]
+        return [*(_shown(part, most) for part in value[:SHOWN]), *cut]
     if isinstance(value, Mapping):
-        return {_shown(key, SHOWN): _shown(one, most) for key, one in value.items()}
+        return {_shown(key, SHOWN): _shown(part, most) for key, part in value.items()}
     return value

@@ -1,4 +1,4 @@
-"""The past as the last gate needs it, read from the ledger: what agents read, what was called, what people answered.
+"""The past as the last gate needs it, read from the ledger: reads and calls of agents, answers of people.
 
 Approvals and endorsements have names of their own in the ledger, so they are found however old they are. Rates and
 values that the crew handed out are followed from ``LOOK_BACK`` events before the guard opened.
@@ -27,8 +27,8 @@ LOOK_BACK = 10_000
 MOST_AGENTS = 1_000
 """Agents whose minds are kept ready; others are read from the graph again."""
 CALLED, ASKED, TASK, LISTED = "actions:called", "actions:asked", "actions:task:", "actions:listed:"
-"""Subjects of notes: calls that are no decision, calls that wait for a person, and how those of tasks and of what
-directories answered begin."""
+"""Subjects of notes: calls that are no decision, calls that wait for a person, and the prefixes for tasks and
+for directories' answers."""
 _KINDS = (
     EventKind.RETRIEVED,
     EventKind.SENT,
@@ -51,7 +51,7 @@ def task_subject(agent: str) -> str:
 
 
 def listed_subject(agent: str) -> str:
-    """Under which the ledger has what directories answered to an agent."""
+    """Subject of the ledger's notes of directories' answers to an agent."""
     return f"{LISTED}{_digest(agent)}"
 
 
@@ -60,7 +60,7 @@ def _digest(agent: str) -> str:
 
 
 def call_subject(agent: str, tool: str, arguments: bytes) -> str:
-    """Under which the ledger has what people answered about one exact call."""
+    """Subject of the ledger's notes of people's answers about one exact call."""
     parts = (agent.encode(), tool.encode(), arguments)
     digest = hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).hexdigest()
     return f"actions:call:{digest}"
@@ -68,17 +68,17 @@ def call_subject(agent: str, tool: str, arguments: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What an agent was told to do."""
+    """The task of an agent."""
 
     item: str
     time: float
     tools: tuple[str, ...] = ()
-    """The tools it may need, where that was said; patterns."""
+    """The tools it may need, if they were given; patterns."""
 
 
 @dataclass(slots=True)
 class _Agent:
-    """What is known of one agent."""
+    """The state of one agent."""
 
     mind: Mind
     task: Task | None
@@ -106,7 +106,7 @@ class CallLog:
 
     @contextmanager
     def about(self, agent: str, task: str | None = None) -> Iterator[AgentView]:
-        """What is known of an agent now; ``task`` names an earlier task than its last."""
+        """The present state of an agent; ``task`` names an earlier task than its last."""
         with self._lock:
             self._follow()
             known = self._agents.get(agent)
@@ -177,11 +177,11 @@ class CallLog:
             mind.add([task.item])
             self._agents[event.agent] = _Agent(mind, task)
 
-    def _called(self, event: Event, told: Mapping[str, Any]) -> None:
-        handed = {str(key): float(value) for key, value in (told.get("values") or {}).items()}
-        if told.get("ruling") != "allow":
+    def _called(self, event: Event, body: Mapping[str, Any]) -> None:
+        handed = {str(key): float(value) for key, value in (body.get("values") or {}).items()}
+        if body.get("ruling") != "allow":
             return
-        action = str(told.get("class", ""))
+        action = str(body.get("class", ""))
         if handed:
             self._last_calls[event.agent].append(handed)
         calls = self._calls[event.agent][action]
@@ -189,9 +189,9 @@ class CallLog:
         while len(calls) > LOOK_BACK:
             calls.popleft()
         if action not in ("read", "fetch"):
-            approved = {*(told.get("approved") or ())}
+            approved = {*(body.get("approved") or ())}
             for key, trust in handed.items():
-                if key in approved:  # what a person lets out is theirs when a directory lists it
+                if key in approved:  # a value that a person approved is theirs when a directory lists it
                     continue
                 before = self._handed_out.pop(key, (event.time, 1.0))
                 self._handed_out[key] = (before[0], min(before[1], trust))
@@ -201,7 +201,7 @@ class CallLog:
 
 @dataclass(frozen=True, slots=True)
 class AgentView:
-    """What is known of one agent while a call is judged."""
+    """The state of one agent while a call is judged."""
 
     mind: Mind
     task: Task | None

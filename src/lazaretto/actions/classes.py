@@ -1,4 +1,4 @@
-"""Guesses what a tool does from its name, its description and the schema of its arguments.
+"""Guesses the class of a tool from its name, its description and the schema of its arguments.
 
 ``lazaretto actions list`` shows the guess; the policy overrides it. A tool without a guess counts as ``send``.
 """
@@ -83,7 +83,7 @@ class Tool:
     arguments: tuple[str, ...] = ()
     """Names of its arguments."""
     fixed: frozenset[str] = field(default_factory=frozenset)
-    """Those of them that take one of a list of words."""
+    """The arguments that take one of a list of words."""
 
     @classmethod
     def of(cls, name: str, description: str = "", schema: Mapping[str, Any] | None = None) -> Tool:
@@ -100,7 +100,7 @@ def _is_fixed(schema: Mapping[str, Any]) -> bool:
 
 def is_sum(arguments: Mapping[str, Any]) -> bool:
     """Whether everything that a tool for code is called with is a sum: numbers, brackets and signs."""
-    return bool(arguments) and all(isinstance(one, str) and _SUM.fullmatch(one) for one in arguments.values())
+    return bool(arguments) and all(isinstance(value, str) and _SUM.fullmatch(value) for value in arguments.values())
 
 
 def words_of(name: str) -> tuple[str, ...]:
@@ -111,14 +111,14 @@ def words_of(name: str) -> tuple[str, ...]:
 def guess(tool: Tool) -> tuple[ActionClass, str]:
     """The class of a tool and why."""
     words, arguments = words_of(tool.name), {a.casefold() for a in tool.arguments}
-    said = tool.description.split(".")[0]
+    description = tool.description.split(".")[0]
     if words and words[0] in _READS and not arguments & _CODE_ARGUMENTS:
-        return _does_more(words, said, arguments) or _reads(arguments, f"its name begins with {words[0]!r}")
+        return _does_more(words, description, arguments) or _reads(arguments, f"its name begins with {words[0]!r}")
     if "human" in words and {*words} & _HANDS_OVER and arguments <= _WORDS_FOR_PEOPLE:
         return ActionClass.READ, "it hands over to a person"
     if arguments & _CODE_ARGUMENTS:
         return ActionClass.EXECUTE, f"it takes {min(arguments & _CODE_ARGUMENTS)!r}"
-    if _MEMBER.search(" ".join(words)) or _MEMBER.search(said):
+    if _MEMBER.search(" ".join(words)) or _MEMBER.search(description):
         return ActionClass.SHARE, "it adds a person"
     if arguments & _AMOUNTS and {*words} & {"send", "transfer", "schedule", "update"}:
         return ActionClass.PAY, f"it takes {min(arguments & _AMOUNTS)!r}"
@@ -127,14 +127,14 @@ def guess(tool: Tool) -> tuple[ActionClass, str]:
             if action is ActionClass.WRITE and (there := (arguments & (_RECIPIENTS | _ONWARD)) | ({*words} & _ONWARD)):
                 return ActionClass.SEND, f"it has {min(there)!r}"
             return action, f"its name has {hit!r}"
-    return _from_description(said, arguments)
+    return _from_description(description, arguments)
 
 
-def _does_more(words: tuple[str, ...], said: str, arguments: set[str]) -> tuple[ActionClass, str] | None:
-    """What a tool does that is named as if it only read: by what its name joins, how its description begins, or by
-    arguments that nobody needs for reading."""
+def _does_more(words: tuple[str, ...], description: str, arguments: set[str]) -> tuple[ActionClass, str] | None:
+    """The class of a tool that is named as if it only read: by a second verb in its name, the first word of its
+    description, or arguments that nobody needs for reading."""
     joined = next((words[at + 1 :] for at, word in enumerate(words) if word in ("and", "or", "then")), ())
-    first = tuple(word.removesuffix("s") for word in words_of(said)[:1])
+    first = tuple(word.removesuffix("s") for word in words_of(description)[:1])
     for action, known in _WORDS:
         for part, why in ((joined, "its name joins"), (first, "its description begins with")):
             if action is not ActionClass.WRITE and (hit := next((word for word in part if word in known), "")):
@@ -149,14 +149,14 @@ def _does_more(words: tuple[str, ...], said: str, arguments: set[str]) -> tuple[
 
 
 def _reads(arguments: set[str], why: str) -> tuple[ActionClass, str]:
-    """Who reads at an address that the call names speaks to whoever is there."""
+    """A tool that reads at an address given in the call also sends something to that address."""
     if there := arguments & _ADDRESSES:
         return ActionClass.FETCH, f"{why}, and it takes {min(there)!r}"
     return ActionClass.READ, why
 
 
-def _from_description(said: str, arguments: set[str]) -> tuple[ActionClass, str]:
-    words = words_of(said)
+def _from_description(description: str, arguments: set[str]) -> tuple[ActionClass, str]:
+    words = words_of(description)
     if words and (words[0] in _READS or words[0].rstrip("s") in _READS or words[0] in ("returns", "retrieves")):
         return _does_more((), "", arguments) or _reads(arguments, f"its description begins with {words[0]!r}")
     for action, known in _WORDS:

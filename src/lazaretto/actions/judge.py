@@ -1,4 +1,4 @@
-"""The judgement itself: a pure function of a call, the policy and what the agent has in mind."""
+"""The judgement itself: a pure function of a call, the policy and the items the agent has in mind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lazaretto.actions.call_log import AgentView
 from lazaretto.actions.classes import Tool
 from lazaretto.actions.known_claims import KnownClaims, Name, Text
 from lazaretto.actions.mind import Known
-from lazaretto.actions.people import CONTROL, LIMITS, MOST_AGREED, Said
+from lazaretto.actions.people import CONTROL, LIMITS, MOST_AGREED, PeopleAnswers
 from lazaretto.actions.records import ANSWERS, ActionClass, Answer, Control, Found, ValueKind, ValueOrigin
 from lazaretto.actions.settings import ActionSettings, Needs
 from lazaretto.actions.values import (
@@ -48,7 +48,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a call comes to."""
+    """The result for a call."""
 
     ruling: Answer
     reasons: tuple[str, ...]
@@ -57,28 +57,28 @@ class Judgement:
     marks: Sequence[str] = ()
     """Fingerprints of the values whose origins these are."""
     lacks: tuple[str, ...] = ()
-    """What it lacks: fingerprints of values, and ``CONTROL`` and ``LIMITS``."""
+    """The missing requirements: fingerprints of values, and ``CONTROL`` and ``LIMITS``."""
     destinations: Mapping[str, str] = field(default_factory=dict)
-    """Of the values that lack trust the destinations, by fingerprint: what a yes speaks of."""
+    """Destinations among the values that lack trust, by fingerprint: a yes covers these."""
 
 
 class Judge:
     """Judges calls by one policy. Knows nothing of the store."""
 
     def __init__(self, settings: ActionSettings, own_trust: float, namespace: str) -> None:
-        """``own_trust``: how far what a model made up by itself is trusted."""
+        """``own_trust``: the trust of values that a model made up by itself."""
         self._settings, self._own_trust, self._namespace = settings, own_trust, namespace
 
-    def judge(self, call: Call, view: AgentView, said: Said, known: KnownClaims) -> Judgement:
-        """May this be called now, with what is in mind?"""
+    def judge(self, call: Call, view: AgentView, answers: PeopleAnswers, known: KnownClaims) -> Judgement:
+        """May this be called now, with the items in mind?"""
         tool, action, values = call.tool, call.action, call.values
         needs = self._settings.needs(action)
         looked, marks = values[:MOST_VALUES], call.marks[:MOST_VALUES]
         found = [
-            self._origin(value, mark, needs.of(value.kind), view, said)
+            self._origin(value, mark, needs.of(value.kind), view, answers)
             for value, mark in zip(looked, marks, strict=True)
         ]
-        origins, agreed = self._agreed_to(call, found, needs, view, said)
+        origins, agreed = self._agreed_to(call, found, needs, view, answers)
         control = self._control(tool, action, needs, view)
         if action is ActionClass.FETCH:
             control = _asked_there(origins, needs) or _stands_somewhere(control, origins)
@@ -87,9 +87,9 @@ class Judge:
         if action is ActionClass.READ:
             return Judgement("allow", (), control, origins, marks)
         lacking = [] if control.enough else [control.why]
-        lacking += [self._why(one, view) for one in origins if not one.enough]
+        lacking += [self._why(origin, view) for origin in origins if not origin.enough]
         if not lacking and needs.control > 0 and action is not ActionClass.FETCH:
-            origins, lacking = self._held_to_claims(call, origins, needs, view, said, known)
+            origins, lacking = self._held_to_claims(call, origins, needs, view, answers, known)
         past = self._past_limits(action, needs, values, view)
         ruling: Answer = "allow"
         if lacking:
@@ -99,31 +99,31 @@ class Judge:
         if ruling == "allow":
             return Judgement(ruling, agreed, control, origins, marks)
         lacks = [] if control.enough else [CONTROL]
-        lacks += [mark for mark, one in zip(marks, origins, strict=True) if not one.enough]
+        lacks += [mark for mark, origin in zip(marks, origins, strict=True) if not origin.enough]
         lacks += [LIMITS] if past else []
         parts = Counter(value.argument for value in looked)
         there = [
             (mark, value.value)
-            for value, mark, one in zip(looked, marks, origins, strict=True)
-            if _short(one, action, needs) and parts[value.argument] == 1 and len(value.value) <= SHOWN
-        ]  # not what stands inside of a longer text: nobody who agreed to that agreed to go there
+            for value, mark, origin in zip(looked, marks, origins, strict=True)
+            if _short(origin, action, needs) and parts[value.argument] == 1 and len(value.value) <= SHOWN
+        ]  # not a part of a longer text: agreeing to that is not agreeing to go there
         destinations = dict(there[:MOST_AGREED])
         if action is ActionClass.FETCH:
             lacks += destinations
         return Judgement(ruling, (*lacking, *past), control, origins, marks, tuple(dict.fromkeys(lacks)), destinations)
 
     def _agreed_to(
-        self, call: Call, origins: Sequence[ValueOrigin], needs: Needs, view: AgentView, said: Said
+        self, call: Call, origins: Sequence[ValueOrigin], needs: Needs, view: AgentView, answers: PeopleAnswers
     ) -> tuple[tuple[ValueOrigin, ...], tuple[str, ...]]:
-        """The origins, those marked that a person agreed to in another call of this task; and what to say of these.
-        Amounts, and words that nobody trusted said, are never agreed to with a destination."""
+        """The origins, with those marked that a person agreed to in another call of this task; and reasons for these.
+        Amounts, and words that nobody trusted wrote, are never agreed to with a destination."""
         found, why = list(origins), []
         least = max(needs.control, needs.destination)
         for place, (mark, origin) in enumerate(zip(call.marks, origins, strict=False)):
-            if not _short(origin, call.action, needs) or origin.trust <= 0.0:  # what is held now was agreed to unseen
+            if not _short(origin, call.action, needs) or origin.trust <= 0.0:  # held by now: not what was agreed to
                 continue
-            yes = said.agreed(mark)
-            if yes is None or not all(self._stands_by_itself(one, view, least) for one in call.rest):
+            yes = answers.agreed(mark)
+            if yes is None or not all(self._stands_by_itself(leaf, view, least) for leaf in call.rest):
                 continue
             found[place] = replace(origin, found="agreed", trust=1.0)
             why.append(f"{yes.by} agreed to {origin.argument} = {origin.value!r} in this task ({yes.receipt})")
@@ -154,7 +154,7 @@ class Judge:
                 )
             if planned and is_task:
                 continue
-            if word := asks_for(asked.said, tool.name, action):
+            if word := asks_for(asked.raw_text, tool.name, action):
                 return Control(
                     view.mind.trust_of(asked), needs.control, f"a person asked to {word!r}", asked.id, asked.path, True
                 )
@@ -167,22 +167,24 @@ class Judge:
 
     @staticmethod
     def _handed_over(control: Control, origins: Sequence[ValueOrigin], view: AgentView) -> Control:
-        """A task that says to do what a text asks for carries a message to those whom it names itself, and to nobody
-        else: whom the text chooses is for a person to decide."""
-        there = [one for one in origins if one.kind is ValueKind.DESTINATION]
+        """A task that asks to follow a text carries a message only to people whom the task names itself: whom
+        the text chooses is for a person to decide."""
+        there = [origin for origin in origins if origin.kind is ValueKind.DESTINATION]
         if view.task is None or view.task.tools or not there:
             return control
-        if not all(one.found == "task" and one.enough for one in there):
+        if not all(origin.found == "task" and origin.enough for origin in there):
             return control
         for asked in view.mind.requests(control.needed):
-            if asked.id == view.task.item and (words := hands_over(asked.said)):
-                why = f"a person said to {words!r} and named {there[0].argument}"
+            if asked.id == view.task.item and (words := hands_over(asked.raw_text)):
+                why = f"a person asked to {words!r} and named {there[0].argument}"
                 return Control(view.mind.trust_of(asked), control.needed, why, asked.id, asked.path, True)
         return control
 
     # where a value comes from
 
-    def _origin(self, value: ArgumentValue, mark: str, needed: float, view: AgentView, said: Said) -> ValueOrigin:
+    def _origin(
+        self, value: ArgumentValue, mark: str, needed: float, view: AgentView, answers: PeopleAnswers
+    ) -> ValueOrigin:
         shown = value.value[:SHOWN]
         if value.kind in (ValueKind.DESTINATION, ValueKind.LINK) and self.listed(value.value):
             return ValueOrigin(value.argument, value.kind, shown, "listed", 1.0, needed)
@@ -201,7 +203,7 @@ class Judge:
                 origin = ValueOrigin(
                     value.argument, value.kind, shown, "spoken for", trust, needed, speaker.id, speaker.path
                 )
-        if not origin.enough and said.endorsed(mark):
+        if not origin.enough and answers.endorsed(mark):
             return ValueOrigin(value.argument, value.kind, shown, "endorsed", 1.0, needed, origin.item, origin.path)
         return origin
 
@@ -233,17 +235,17 @@ class Judge:
         origins: Sequence[ValueOrigin],
         needs: Needs,
         view: AgentView,
-        said: Said,
+        answers: PeopleAnswers,
         known: KnownClaims,
     ) -> tuple[tuple[ValueOrigin, ...], list[str]]:
-        """The origins, those marked that a trusted statement contradicts, and what to say of these."""
+        """The origins, with those marked that a trusted statement contradicts, and the reasons for these."""
         values = call.values[:MOST_VALUES]
         found, why, looked_up = list(origins), [], dict[Name, dict[str, Text]]()
         for place, (value, mark, origin) in enumerate(zip(values, call.marks, origins, strict=False)):
             if not origin.enough or origin.found in ("listed", "endorsed", "nowhere"):
                 continue
             other = known.against(value, origin, values, view, needs.control, looked_up)
-            if other is None or said.endorsed(mark):
+            if other is None or answers.endorsed(mark):
                 continue
             found[place] = replace(origin, against=other.item)
             why.append(
@@ -285,7 +287,7 @@ class Judge:
         if origin.kind not in (ValueKind.DESTINATION, ValueKind.LINK):
             return ""
         mine, form = looks_like(origin.value), value_form(origin.value)
-        listed = (one for one in self._settings.known_destinations if looks_like(one) == mine)
+        listed = (known for known in self._settings.known_destinations if looks_like(known) == mine)
         alike = (*listed, *view.mind.that_look_like(origin.value, origin.needed))
         return next((other for other in alike if value_form(other) != form), "")
 
@@ -317,18 +319,18 @@ def _short(origin: ValueOrigin, action: ActionClass, needs: Needs) -> bool:
 
 
 def _asked_there(origins: Sequence[ValueOrigin], needs: Needs) -> Control | None:
-    """Who wanted a page that the task, or something else that is trusted, names: whoever named it."""
-    there = [one for one in origins if one.kind is ValueKind.DESTINATION]
-    if not there or any(one.trust < needs.control for one in there):
+    """Control of a fetch whose page is named by the task or another trusted item: the one that named it."""
+    there = [origin for origin in origins if origin.kind is ValueKind.DESTINATION]
+    if not there or any(origin.trust < needs.control for origin in there):
         return None
-    lowest = min(there, key=lambda one: one.trust)
+    lowest = min(there, key=lambda origin: origin.trust)
     return Control(lowest.trust, needs.control, f"{lowest.argument} is trusted", lowest.item, lowest.path)
 
 
 def _stands_somewhere(control: Control, origins: Sequence[ValueOrigin]) -> Control:
-    """Who asks for pages without naming them asks for such as are to be found, not for addresses that a model makes up:
-    these carry out whatever is written into them."""
-    made_up = [one for one in origins if one.kind is ValueKind.DESTINATION and one.found == "nowhere"]
+    """A request for pages without naming them is a request for known pages, not for addresses that a model makes up:
+    such an address can carry out any data written into it."""
+    made_up = [origin for origin in origins if origin.kind is ValueKind.DESTINATION and origin.found == "nowhere"]
     if not control.asked or not made_up:
         return control
     why = f"{made_up[0].argument} = {made_up[0].value!r} stands in nothing that was read"

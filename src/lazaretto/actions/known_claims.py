@@ -22,17 +22,17 @@ from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.reading.normalization import fold
 
 MOST_READ = 16
-"""Memories about one name that are looked at, the newest first, and as many of what was read."""
+"""Memories about one name that are looked at, the newest first, and as many of the items read."""
 _MOST_CHARACTERS = 20_000
 _MOST_BYTES = 8_000_000
-"""Of what items say that is kept ready."""
+"""Bytes of parsed texts that are kept ready."""
 _MOST_NAMES = 3
 _MOST_WORDS = 6
 _LONGEST_STATEMENT = 600
 _WORD = re.compile(r"[^\W_]+")
 _INITIAL = re.compile(r"\b[^\W\d_]\. ?([^\W\d_]{2,})")
 """A name of which the first word is an initial: "B. Builder"."""
-_SAID = 120
+_MOST_QUOTED = 120
 _SAME_MATTER = 0.5
 _NO_NAME = frozenset(["iban", "account", "bank", "invoice", "bill", "mr", "mrs", "ms", "dr", "the", "s"])
 _MENTIONS = {
@@ -41,7 +41,7 @@ _MENTIONS = {
     "account": re.compile(r"\d{4}|\d\d.\d\d"),
     "phone": re.compile(r"\d\d"),
 }
-"""What a text has that gives a value of a kind."""
+"""A pattern that every text with a value of the kind matches."""
 Name = frozenset[str]
 """The words of a name."""
 
@@ -56,21 +56,21 @@ class Against:
 
 
 class Text:
-    """What an item says, taken apart once."""
+    """An item's text, parsed once."""
 
     def __init__(self, words: str) -> None:
         """``words``: as they were written."""
         self.words = words
         records = records_of(words)
-        said = [(0, len(words))] if not records else rest_of(words)
-        self._sentences = [words[begin:end][a:b] for begin, end in said for a, b in sentences(words[begin:end])]
-        self._records = [one.words for one in records]
+        spans = [(0, len(words))] if not records else rest_of(words)
+        self._sentences = [words[begin:end][a:b] for begin, end in spans for a, b in sentences(words[begin:end])]
+        self._records = [record.words for record in records]
         pieces = (piece for piece in (*self._records, *self._sentences) if len(piece) <= _LONGEST_STATEMENT)
         self._pieces = [(piece.strip(), frozenset(_WORD.findall(plain_form(piece)))) for piece in pieces]
         self._read: dict[str, Claim] = {}
 
     def _claim(self, piece: str) -> Claim:
-        """What a piece states, read once."""
+        """The claim of a piece, read once."""
         if piece not in self._read:
             self._read[piece] = read_claim(piece)
         return self._read[piece]
@@ -98,7 +98,7 @@ _NO_TEXT = Text("")
 
 
 class KnownClaims:
-    """Looks statements up, in memories and in what an agent has in mind. Every call blocks."""
+    """Looks statements up, in memories and in the items an agent has in mind. Every call blocks."""
 
     def __init__(self, ledger: Ledger, graph: ProvenanceGraph, policy: Policy) -> None:
         self._ledger, self._graph, self._table = ledger, graph, policy.trust.table()
@@ -114,19 +114,19 @@ class KnownClaims:
         looked_up: dict[Name, dict[str, Text]],
     ) -> Against | None:
         """The statement, trusted ``least`` or more, that a value contradicts; None where there is none, or where
-        another statement that is trusted as much gives this very value of the same name. ``looked_up``: what was found
+        another statement that is trusted as much gives this very value of the same name. ``looked_up``: results
         for other values of the same call."""
         kind, wanted = _kind_of(value)
         if not kind:
             return None
-        said, names = self._whose(value, origin, others, view)
+        sentence, names = self._whose(value, origin, others, view)
         for name in names:
             found: Against | None = None
             for item, text in self._about(kind, name, view, least, looked_up):
                 for claim in text.statements(name):
                     given = {v.norm for v in claim.values if v.kind == kind}
                     same = any(_same(kind, wanted, norm) for norm in given)
-                    if not given or (kind == "money" and not _same_matter(said, claim)):
+                    if not given or (kind == "money" and not _same_matter(sentence, claim)):
                         continue
                     if not same and (found is not None or len(given) > 1 or claim.negated):
                         continue
@@ -134,7 +134,7 @@ class KnownClaims:
                         break
                     if same:
                         return None
-                    found = Against(item, claim.text[:_SAID], trust)
+                    found = Against(item, claim.text[:_MOST_QUOTED], trust)
             if found is not None:
                 return found
         return None
@@ -149,10 +149,10 @@ class KnownClaims:
         self, value: ArgumentValue, origin: ValueOrigin, others: Sequence[ArgumentValue], view: AgentView
     ) -> tuple[Claim | None, list[Name]]:
         """The sentence that names a value, and the names that it may belong to, the likeliest first."""
-        said, names = None, list[Name]()
+        sentence, names = None, list[Name]()
         if origin.item:
-            said, place = self._text(origin.item).sentence_with(value.value)
-            names += [] if said is None else _names_near(said, place)
+            sentence, place = self._text(origin.item).sentence_with(value.value)
+            names += [] if sentence is None else _names_near(sentence, place)
         for other in others:
             if other.kind in (ValueKind.NAME, ValueKind.DESTINATION) and other is not value and not _kind_of(other)[0]:
                 names.append(_as_name(other.value))
@@ -160,8 +160,8 @@ class KnownClaims:
             task = read_claim(self._text(view.task.item).words[:_LONGEST_STATEMENT])
             named = [v.norm for v in task.values if v.kind == "name"]
             names += [_as_name(named[0])] if len(named) == 1 else []
-        spelt = (one for name in names if name for one in (name, frozenset(map(fold, name))))
-        return said, list(dict.fromkeys(spelt))[:_MOST_NAMES]
+        spelt = (spelling for name in names if name for spelling in (name, frozenset(map(fold, name))))
+        return sentence, list(dict.fromkeys(spelt))[:_MOST_NAMES]
 
     def _about(
         self, kind: str, name: Name, view: AgentView, least: float, looked_up: dict[Name, dict[str, Text]]
@@ -169,7 +169,7 @@ class KnownClaims:
         """Items besides the task that have all words of a name and a value of a kind."""
         if name not in looked_up:
             found = [*self._ledger.naming(sorted(name), MOST_READ)]
-            found += [one.id for one in view.mind.trusted_with(name, least)[:MOST_READ]]
+            found += [memory.id for memory in view.mind.trusted_with(name, least)[:MOST_READ]]
             task = view.task.item if view.task is not None else ""
             looked_up[name] = self._ready([item for item in dict.fromkeys(found) if item != task])
         for item, text in looked_up[name].items():
@@ -180,12 +180,12 @@ class KnownClaims:
         return self._ready([item]).get(item, _NO_TEXT)
 
     def _ready(self, items: Sequence[str]) -> dict[str, Text]:
-        """What items say, read once: it never changes."""
+        """Texts of items, read once: they never change."""
         known = {item: text for item in items if (text := self._texts.get(digest(item))) is not None}
         missing = [item for item in items if item not in known]
-        for one in self._ledger.items(ids=missing, hidden=True, limit=None) if missing else ():
-            known[one.id] = Text(one.text[:_MOST_CHARACTERS])
-            self._texts.put(digest(one.id), known[one.id])
+        for seen in self._ledger.items(ids=missing, hidden=True, limit=None) if missing else ():
+            known[seen.id] = Text(seen.text[:_MOST_CHARACTERS])
+            self._texts.put(digest(seen.id), known[seen.id])
         return {item: known[item] for item in items if item in known}
 
 
@@ -209,20 +209,20 @@ def _same(kind: str, ours: str, theirs: str) -> bool:
     return ours.lstrip("+") == theirs.lstrip("+")
 
 
-def _same_matter(said: Claim | None, known: Claim) -> bool:
-    """Whether a sentence speaks of what a known statement gives an amount for: an amount is often another one."""
-    shared = set() if said is None else said.words & known.words
+def _same_matter(sentence: Claim | None, known: Claim) -> bool:
+    """Whether a sentence is about the matter of a known statement with an amount: another matter, another amount."""
+    shared = set() if sentence is None else sentence.words & known.words
     return bool(shared) and len(shared) >= _SAME_MATTER * len(known.words)
 
 
-def _names_near(said: Claim, place: int) -> list[Name]:
+def _names_near(sentence: Claim, place: int) -> list[Name]:
     """The name before a place of a sentence, else the first behind it."""
-    named = [v for v in said.values if v.kind == "name" and _as_name(v.norm)]
+    named = [v for v in sentence.values if v.kind == "name" and _as_name(v.norm)]
     before = [v for v in named if v.start < place]
     nearest = before[-1:] or named[:1]
-    if initials := _INITIAL.findall(said.text[:place]):
+    if initials := _INITIAL.findall(sentence.text[:place]):
         return [_as_name(initials[-1])]
-    return [_as_name(v.norm) for v in nearest] or _small_names(said.text[:place])
+    return [_as_name(v.norm) for v in nearest] or _small_names(sentence.text[:place])
 
 
 def _small_names(words: str) -> list[Name]:

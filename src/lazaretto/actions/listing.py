@@ -47,24 +47,24 @@ _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a directory answered."""
+    """The answer of a directory."""
 
     values: tuple[str, ...] = ()
     """Every whole value, each once."""
     speaks: bool = True
     """Whether a value is long enough to say something: then the answer as a whole counts as a stranger's."""
     spoken_of: tuple[str, ...] = ()
-    """Those of the values that a longer text of the same answer speaks of."""
+    """The values that a longer text of the same answer speaks of."""
 
 
 def listing_of(answer: Any) -> Listing:
     """The single values of an answer: of plain data, of JSON, YAML or a Python literal as text, or of short lines."""
     found: dict[str, None] = {}
-    said: list[str] = []
+    longer_parts: list[str] = []
     for leaf in _leaves(_opened(answer), 0):
         text = leaf.strip()
         if not _is_single(text):
-            said.append(text)
+            longer_parts.append(text)
         if text and len(text) <= _LONGEST and "\n" not in text:
             found[text] = None
             parts = addresses_in(text)
@@ -72,13 +72,13 @@ def listing_of(answer: Any) -> Listing:
                 found |= dict.fromkeys(parts)
         if len(found) > MOST_LISTED:
             return Listing()
-    longer = plain_form("\n".join(said))
-    spoken = tuple(value for value in found if said and value not in said and speaks_of(longer, value))
-    return Listing(tuple(found), bool(said), spoken)
+    longer = plain_form("\n".join(longer_parts))
+    spoken = tuple(value for value in found if longer_parts and value not in longer_parts and speaks_of(longer, value))
+    return Listing(tuple(found), bool(longer_parts), spoken)
 
 
 def longer_texts(answer: str) -> str:
-    """What stands in an answer besides single values: the texts that could say something, to be searched. A line of
+    """The parts of an answer besides single values: texts that could say something, to be searched. A line of
     several words that is no data says something however short it is."""
     line = answer.strip()
     if "\n" not in line and len(line.split()) > 1 and len(line) <= _LONGEST and _written(line) is None:
@@ -87,14 +87,14 @@ def longer_texts(answer: str) -> str:
 
 
 def beside(answer: str) -> dict[str, tuple[str, ...]]:
-    """What else an answer calls each of its things by: for every single value, in the form in which values are looked
+    """Other names for each thing in an answer: for every single value, in the form in which values are looked
     for, the names that stand beside it in the same object and in no other. A file's name counts without its ending
     too."""
-    objects = [dict.fromkeys(_singles(one)) for one in _objects(_opened(answer), 0)]
-    seen = Counter(value for one in objects for value in one)
+    objects = [dict.fromkeys(_singles(found_object)) for found_object in _objects(_opened(answer), 0)]
+    seen = Counter(value for found_object in objects for value in found_object)
     found: dict[str, tuple[str, ...]] = {}
-    for one in objects:
-        own = [value for value in one if seen[value] == 1]
+    for found_object in objects:
+        own = [value for value in found_object if seen[value] == 1]
         names = [name for value in own for name in dict.fromkeys((value, _ENDING.sub("", value)))]
         names = [name for name in names if len(fold(name).split()) > 1 and not account_form(name)]
         found |= {value_form(value): tuple(name for name in names if name != value) for value in own}
@@ -151,7 +151,7 @@ def _literal(text: str) -> Any:
             return ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         return None
-    except SystemError:  # Python 3.11's parser, in several threads at once: of what was not read nothing is believed
+    except SystemError:  # Python 3.11's parser, in several threads at once: an unread text is not believed
         return {"": text}
 
 
@@ -187,13 +187,13 @@ def _objects(value: Any, depth: int) -> Iterator[Mapping[Any, Any]]:
     if isinstance(value, Mapping):
         yield value
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
-    for one in inner:
-        yield from _objects(one, depth + 1)
+    for part in inner:
+        yield from _objects(part, depth + 1)
 
 
-def _singles(one: Mapping[Any, Any]) -> Iterator[str]:
+def _singles(found_object: Mapping[Any, Any]) -> Iterator[str]:
     """The single values that stand in an object itself."""
-    for value in one.values():
+    for value in found_object.values():
         text = str(value).strip() if isinstance(value, (str, int, float)) and not isinstance(value, bool) else ""
         if text and _is_single(text):
             yield text

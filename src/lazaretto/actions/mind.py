@@ -1,4 +1,4 @@
-"""What an agent has in mind: every item it read since its task began, with the item's trust along its lineage.
+"""The items that an agent has in mind: all it read since its task began, each with its trust along its lineage.
 
 It follows the ledger, so every process knows the same. The sources of an item are in mind with it: a message that
 passes on the user's words names the user's values.
@@ -54,17 +54,17 @@ class Known:
     time: float
     text: str
     """In the form in which values are looked for."""
-    said: str
-    """As it was written; only of what a person said."""
+    raw_text: str
+    """The text as it was written; only of a person's texts."""
     addresses: tuple[str, ...] = ()
-    """Of what is trusted: the accounts, addresses and hosts it names."""
+    """For trusted items: the accounts, addresses and hosts in the text."""
 
 
 class Mind:
-    """What one agent has in mind. Not safe to share between threads: the caller holds a lock."""
+    """The items that one agent has in mind. Not safe to share between threads: the caller holds a lock."""
 
     def __init__(self, ledger: Ledger, graph: ProvenanceGraph, policy: Policy, held: set[str]) -> None:
-        """``held``: items that are held now, kept up by the caller; what is held is trusted by nobody."""
+        """``held``: items that are held now, kept up by the caller; held items have no trust."""
         self._ledger, self._graph, self._policy, self._held = ledger, graph, policy, held
         self._table = policy.trust.table()
         self._waiting: dict[str, None] = {}
@@ -86,26 +86,26 @@ class Mind:
         self._longer: dict[str, str] = {}
         self._beside: dict[str, dict[str, tuple[str, ...]]] = {}
 
-    # what comes in
+    # input
 
     def add(self, items: Iterable[str]) -> None:
         """Items that the agent read; they are looked into when something is asked."""
         self._waiting.update(dict.fromkeys(item for item in items if item not in self._read))
 
     def add_listed(self, item: str, values: frozenset[str], spoken_of: frozenset[str] = frozenset()) -> None:
-        """What a directory answered: the item, its whole values by their fingerprints, and those of them that a longer
+        """Note a directory's answer: the item, its whole values by their fingerprints, and those of them that a longer
         text of the same answer speaks of."""
         self._listed[item], self._spoken_of[item] = values, spoken_of
         for value in values:
             self._lists.setdefault(value, set()).add(item)
 
     def relearn(self) -> None:
-        """Look into everything again: what something was made from has changed."""
+        """Look into everything again: the sources of an item have changed."""
         self._waiting = {**self._read, **self._waiting}
         self._clear()
 
     def settle(self) -> None:
-        """Take in what waits."""
+        """Take in the items that wait."""
         if not self._waiting:
             return
         fresh, self._waiting = list(self._waiting), {}
@@ -125,16 +125,16 @@ class Mind:
         trusts = self._graph.trusts(items, self._table) if items else {}
         trusted = [item for item in items if trusts[item].value > above]
         found = self._ledger.items(ids=trusted, hidden=True, limit=None) if trusted else []
-        return [self._index(one, trusts[one.id].value, trusts[one.id].path) for one in found]
+        return [self._index(item, trusts[item.id].value, trusts[item.id].path) for item in found]
 
-    def _index(self, one: Observation, trust: float, path: tuple[str, ...]) -> Known:
-        text = one.text[:MOST_CHARACTERS]
-        said = text if one.source is SourceClass.DIRECT_USER else ""
+    def _index(self, item: Observation, trust: float, path: tuple[str, ...]) -> Known:
+        text = item.text[:MOST_CHARACTERS]
+        raw_text = text if item.source is SourceClass.DIRECT_USER else ""
         addresses = tuple(addresses_in(text)) if trust >= _TRUSTED else ()
-        form = plain_form(f"{text}\n{parted}" if (parted := _SENTENCES.sub(". ", said)) != said else text)
-        known = Known(one.id, trust, path, one.source, one.time, form, said, addresses)
-        self._known[one.id] = known
-        if said:
+        form = plain_form(f"{text}\n{parted}" if (parted := _SENTENCES.sub(". ", raw_text)) != raw_text else text)
+        known = Known(item.id, trust, path, item.source, item.time, form, raw_text, addresses)
+        self._known[item.id] = known
+        if raw_text:
             self._people.append(known)
         if addresses and self._looks is not None:
             for address in addresses:
@@ -155,7 +155,7 @@ class Mind:
         del self._by_trust[bisect.bisect_left(self._by_trust, (gone.trust, item))]
         if self._lowest_dropped is None or gone.trust < self._lowest_dropped.trust:
             self._lowest_dropped = gone
-        self._people = [one for one in self._people if one.id != item]
+        self._people = [person for person in self._people if person.id != item]
         self._looks = None
         for word in words_in(gone.text):
             self._words[word].discard(item)
@@ -164,7 +164,7 @@ class Mind:
         for owners in self._accounts.values():
             owners.discard(item)
 
-    # what is asked
+    # queries
 
     def __len__(self) -> int:
         return len(self._read)
@@ -180,7 +180,7 @@ class Mind:
 
     def trust_of_listed(self, known: Known, value: str) -> float | None:
         """How far a value is trusted in a directory's answer: as the crew's own where it is a whole value of it, as a
-        stranger's where it stands in a longer text. None for what is no directory's answer."""
+        stranger's if it stands in a longer text. None if the item is no directory's answer."""
         if known.id not in self._listed:
             return None
         if value not in self._listed[known.id] or len(known.path) > 1:
@@ -189,7 +189,7 @@ class Mind:
         return max(self.trust_of(known), own)
 
     def trust_in_words(self, known: Known) -> float:
-        """How far what an item says in longer texts is trusted; a directory's answer says it as a stranger."""
+        """The trust of an item's longer texts; those in a directory's answer count as a stranger's."""
         trust = self.trust_of(known)
         return min(trust, self._table[SourceClass.TOOL_OUTPUT_EXTERNAL]) if known.id in self._listed else trust
 
@@ -198,8 +198,8 @@ class Mind:
         return [self._known[item] for item in self._lists.get(value, ()) if item in self._known]
 
     def spoken_for(self, value: str, mark: str, below: float, repeats: Callable[[Known], bool]) -> Known | None:
-        """Who speaks of a value in running words, of those that are trusted less and do not only repeat what they were
-        asked; ``mark`` is its fingerprint."""
+        """The item that speaks of a value in running words, among less trusted items that do not only repeat their
+        request; ``mark`` is its fingerprint."""
         for known in self.find(value_form(value), account_form(value)):
             if repeats(known):
                 continue
@@ -211,14 +211,16 @@ class Mind:
         return self._spoken_for_by_name(value, mark, below)
 
     def _spoken_for_by_name(self, value: str, mark: str, below: float) -> Known | None:
-        """Who speaks of the thing that a value stands for by another name that directories give it, where no person
+        """The item that speaks of the thing behind a value by another name from a directory, if no person
         does. Look-alikes are forgiven: here they gain nothing."""
         form, names = value_form(value), dict[str, None]()
-        for one in self.listed_in(mark):
-            if one.id not in self._beside:
-                self._beside[one.id] = beside(self.words_of(one.id))
-            names |= dict.fromkeys(map(fold, self._beside[one.id].get(form, ())))
-        if not names or any(_says(fold(one.text), names) for one in self._people if self.trust_of(one) >= below):
+        for listed in self.listed_in(mark):
+            if listed.id not in self._beside:
+                self._beside[listed.id] = beside(self.words_of(listed.id))
+            names |= dict.fromkeys(map(fold, self._beside[listed.id].get(form, ())))
+        if not names or any(
+            _says(fold(person.text), names) for person in self._people if self.trust_of(person) >= below
+        ):
             return None
         for name in names:
             for item in min((self._words.get(word, set[str]()) for word in name.split()), key=len):
@@ -240,8 +242,8 @@ class Mind:
 
     def words_of(self, item: str) -> str:
         """An item as it was written."""
-        if item in self._known and self._known[item].said:
-            return self._known[item].said
+        if item in self._known and self._known[item].raw_text:
+            return self._known[item].raw_text
         found = self._ledger.items(ids=[item], hidden=True, limit=None)
         return found[0].text[:MOST_CHARACTERS] if found else ""
 
@@ -249,8 +251,8 @@ class Mind:
         """Items with all of some words, of those that are trusted enough; the newest first."""
         owners = sorted((self._words.get(word, set()) for word in words), key=len)
         both = set.intersection(*owners) if owners else set[str]()
-        trusted = [one for item in both if self.trust_of(one := self._known[item]) >= least]
-        return sorted(trusted, key=lambda one: (-one.time, one.id))
+        trusted = [known for item in both if self.trust_of(known := self._known[item]) >= least]
+        return sorted(trusted, key=lambda known: (-known.time, known.id))
 
     def least_trusted(self) -> tuple[float, Known | None]:
         """The lowest trust in mind and the item that sets it. Nothing in mind: the model is on its own."""
@@ -258,8 +260,8 @@ class Mind:
         lowest += [self._lowest_dropped] if self._lowest_dropped is not None else []
         if not lowest:
             return self._table[SourceClass.MODEL_INFERENCE], None
-        one = min(lowest, key=lambda known: (self.trust_of(known), known.id))
-        return self.trust_of(one), one
+        weakest = min(lowest, key=lambda known: (self.trust_of(known), known.id))
+        return self.trust_of(weakest), weakest
 
     def weakest(self, count: int) -> list[str]:
         """The least trusted items in mind."""
@@ -268,9 +270,9 @@ class Mind:
         return list(dict.fromkeys([*held, *(item for _, item in self._by_trust[:count])]))[:count]
 
     def requests(self, least: float) -> list[Known]:
-        """What people asked for, of those that are trusted enough; the newest first."""
-        people = [one for one in self._people if self.trust_of(one) >= least]
-        return sorted(people, key=lambda one: -one.time)
+        """Requests of people that are trusted enough; the newest first."""
+        people = [person for person in self._people if self.trust_of(person) >= least]
+        return sorted(people, key=lambda person: -person.time)
 
     def find(self, form: str, account: str) -> list[Known]:
         """Items that name a value, the most trusted first."""
@@ -280,7 +282,7 @@ class Mind:
         if not words:
             return []
         owners: Collection[str] = min((self._words.get(word, frozenset()) for word in words), key=len)
-        return [one for one in self._sorted(owners)[:_MOST_LOOKED_AT] if stands_in(form, one.text)]
+        return [known for known in self._sorted(owners)[:_MOST_LOOKED_AT] if stands_in(form, known.text)]
 
     def find_number(self, number: float) -> list[Known]:
         """Items that name an amount, the most trusted first."""
@@ -288,17 +290,17 @@ class Mind:
 
     def _sorted(self, items: Iterable[str]) -> list[Known]:
         known = [self._known[item] for item in items]
-        return sorted(known, key=lambda one: (-self.trust_of(one), one.time, one.id))
+        return sorted(known, key=lambda item: (-self.trust_of(item), item.time, item.id))
 
     def that_look_like(self, value: str, least: float) -> list[str]:
         """The accounts, addresses and hosts of trusted items that a reader takes for a value."""
         if self._looks is None:
             self._looks = {}
-            for one in self._known.values():
-                for address in one.addresses:
-                    self._looks.setdefault(looks_like(address), []).append((address, one))
+            for known in self._known.values():
+                for address in known.addresses:
+                    self._looks.setdefault(looks_like(address), []).append((address, known))
         found = self._looks.get(looks_like(value), ())
-        return list(dict.fromkeys(address for address, one in found if self.trust_of(one) >= least))
+        return list(dict.fromkeys(address for address, known in found if self.trust_of(known) >= least))
 
 
 def _says(text: str, names: Iterable[str]) -> bool:

@@ -1,4 +1,4 @@
-"""What the last gate answered so far, or would have answered where it only observes: by class and tool."""
+"""Answers of the last gate so far, or those it would have given in observe mode: by class and tool."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def observed(ledger: Ledger, since: float = 0.0) -> tuple[Observed, ...]:
     are left out."""
     counts, only, why = dict[tuple[str, str], Counter[str]](), Counter[tuple[str, str]](), dict[tuple[str, str], str]()
     for event in ledger.events(kinds=(EventKind.REPORTED,)):
-        told = (event.body or {}).get("action")
-        if not isinstance(told, dict) or event.time < since:
+        action = (event.body or {}).get("action")
+        if not isinstance(action, dict) or event.time < since:
             continue
-        key = (str(told.get("class", "")), str(told.get("tool", "")))
-        would = told.get("would")
-        answer = str(would or told.get("ruling"))
+        key = (str(action.get("class", "")), str(action.get("tool", "")))
+        would = action.get("would")
+        answer = str(would or action.get("ruling"))
         counts.setdefault(key, Counter())[answer] += 1
         only[key] += would is not None
-        reasons = told.get("why") or told.get("reasons") or ()
+        reasons = action.get("why") or action.get("reasons") or ()
         if answer != "allow" and reasons:
             why[key] = str(reasons[0])
     found = [
         Observed(key[0], key[1], count["allow"], count["ask"], count["block"], only[key], why.get(key, ""))
         for key, count in counts.items()
     ]
-    return tuple(sorted(found, key=lambda one: (-one.block - one.ask, -one.allow, one.action, one.tool)))
+    return tuple(sorted(found, key=lambda row: (-row.block - row.ask, -row.allow, row.action, row.tool)))

@@ -1,4 +1,4 @@
-"""What people answered: about one exact call, about a value for one purpose, about the values of one task.
+"""People's answers: about one exact call, about a value for one purpose, about the values of one task.
 
 A yes lets one call through, once. In the same task it also vouches for the destinations of that call, for calls of the
 same class or a lesser one whose other values are trusted. A no counts for every later call of the task that lacks all
@@ -22,22 +22,22 @@ APPROVAL_S = 86_400.0
 MOST_AGREED = 32
 """Destinations of one call that a yes speaks of."""
 CONTROL, LIMITS = "control", "limits"
-"""What a call can lack besides the trust of values."""
+"""Requirements of a call besides the trust of values."""
 _LESSER: Mapping[ActionClass, frozenset[ActionClass]] = {
     ActionClass.SHARE: frozenset({ActionClass.SEND, ActionClass.FETCH}),
     ActionClass.SEND: frozenset({ActionClass.FETCH}),
 }
-"""Who may have access may be written to, and whom one writes to may be read. Money, deletion and execution are purposes
-of their own."""
+"""A person with access may be written to, and a person who is written to may be read. Money, deletion and execution
+are purposes of their own."""
 
 
-def covers(said: ActionClass, wanted: ActionClass) -> bool:
+def covers(agreed: ActionClass, wanted: ActionClass) -> bool:
     """Whether a yes to one class of actions is a yes to another, for the same destination."""
-    return wanted is said or wanted in _LESSER.get(said, frozenset())
+    return wanted is agreed or wanted in _LESSER.get(agreed, frozenset())
 
 
 def word_subject(agent: str, task: str, mark: str) -> str:
-    """Under which the ledger has what people said of a value in one task of one agent."""
+    """Subject of the ledger's events with people's answers about a value in one task of one agent."""
     parts = b"".join(len(part.encode()).to_bytes(8, "big") + part.encode() for part in (agent, task, mark))
     return f"actions:word:{hashlib.sha256(parts).hexdigest()}"
 
@@ -49,14 +49,14 @@ def endorsement_subject(fingerprint: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """What a call lacked when it was asked about, as its note keeps it."""
+    """The requirements that a call lacked when a person was asked, as its note keeps them."""
 
     task: str
     """The item that the task began with; empty without a task, and then a word counts for one call alone."""
     marks: tuple[str, ...]
     """The values that lacked trust, by fingerprint, and ``CONTROL`` and ``LIMITS``."""
     destinations: Mapping[str, str]
-    """Those of them that a yes speaks of: fingerprint -> value."""
+    """The marks that a yes speaks of: fingerprint -> value."""
 
     def note(self) -> dict[str, Any]:
         """For the ledger."""
@@ -65,24 +65,24 @@ class Lacking:
     @classmethod
     def of(cls, note: Any) -> Lacking:
         """From the ledger; questions of earlier versions have none."""
-        told = note if isinstance(note, Mapping) else {}
-        there = {str(key): str(value) for key, value in (told.get("there") or {}).items()}
-        return cls(str(told.get("task", "")), tuple(map(str, told.get("marks") or ())), there)
+        body = note if isinstance(note, Mapping) else {}
+        there = {str(key): str(value) for key, value in (body.get("there") or {}).items()}
+        return cls(str(body.get("task", "")), tuple(map(str, body.get("marks") or ())), there)
 
     def words(self, asked: Asked, by: str, agreed: Collection[str] | None, call: str) -> list[Draft]:
-        """What a person's answer says of the values: a yes to those that are ``agreed``, a no where that is None.
+        """Events for a person's answer about the values: a yes to those that are ``agreed``, a no if that is None.
         ``call``: the subject of the exact call."""
         if not self.task:
             return []
-        told: dict[str, dict[str, Any]] = {}
+        bodies: dict[str, dict[str, Any]] = {}
         if agreed is None:
             values = [mark for mark in self.marks if mark not in (CONTROL, LIMITS)]
-            told = {mark: {"refused": [*self.marks], "class": asked.action, "by": by} for mark in values[:1]}
+            bodies = {mark: {"refused": [*self.marks], "class": asked.action, "by": by} for mark in values[:1]}
         else:
-            for mark in [one for one in self.destinations if one in agreed]:
-                told[mark] = {"agreed": new_id("en"), "class": asked.action, "by": by, "call": call}
-        subjects = {mark: word_subject(asked.agent, self.task, mark) for mark in told}
-        return [Draft(EventKind.NOTED, subjects[mark], by, body) for mark, body in told.items()]
+            for mark in [destination for destination in self.destinations if destination in agreed]:
+                bodies[mark] = {"agreed": new_id("en"), "class": asked.action, "by": by, "call": call}
+        subjects = {mark: word_subject(asked.agent, self.task, mark) for mark in bodies}
+        return [Draft(EventKind.NOTED, subjects[mark], by, body) for mark, body in bodies.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +93,13 @@ class Agreed:
     by: str
 
 
-class Said:
-    """What people said about one exact call and about its values: read at once, and only where it is asked for."""
+class PeopleAnswers:
+    """People's answers about one exact call and about its values: read together, and only when needed."""
 
     def __init__(
         self, ledger: Ledger, subject: str, marks: Sequence[str], tool: str, action: ActionClass, words: Sequence[str]
     ) -> None:
-        """``subject``: of the exact call; ``words``: the subjects of what was said of its values in this task."""
+        """``subject``: of the exact call; ``words``: the subjects of answers about its values in this task."""
         self._ledger, self._subject, self._action, self._purposes = ledger, subject, action, (tool, action.value)
         self._subjects = [subject, *map(endorsement_subject, marks), *words]
         self._words = dict(zip(marks, words, strict=True)) if words else {}
@@ -108,17 +108,19 @@ class Said:
     def _read(self, again: bool = False) -> list[Event]:
         if self._notes is None or again:
             found = self._ledger.events_about(list(dict.fromkeys(self._subjects)), (EventKind.NOTED,))
-            self._notes = sorted(found, key=lambda one: one.seq)
+            self._notes = sorted(found, key=lambda event: event.seq)
         return self._notes
 
     def endorsed(self, mark: str) -> bool:
-        """Whether a value was endorsed for what the call does."""
+        """Whether a value was endorsed for the call's tool or class."""
         about = endorsement_subject(mark)
-        return any(one.subject == about and (one.body or {}).get("purpose") in self._purposes for one in self._read())
+        return any(
+            event.subject == about and (event.body or {}).get("purpose") in self._purposes for event in self._read()
+        )
 
     def agreed(self, mark: str) -> Agreed | None:
-        """The newest yes of this task that a value stood in, to another call of this class or of a greater one. What is
-        done twice is agreed to twice; a page may be read again."""
+        """The newest yes of this task with this value, to another call of this class or of a greater one. An
+        action done twice is agreed to twice; a page may be read again."""
         for note in reversed(self._of_task(mark)):
             once = note.get("call") == self._subject and self._action is not ActionClass.FETCH
             if "agreed" in note and covers(_class(note), self._action) and not once:
@@ -126,7 +128,7 @@ class Said:
         return None
 
     def refused(self, lacking: Iterable[str]) -> str:
-        """Who refused, in this task, a call of this class or of a lesser one that lacked no more than this does."""
+        """The person who refused a call of this task, of this class or a lesser one, that lacked no more than this."""
         now = {*lacking}
         for mark in now - {CONTROL, LIMITS}:
             for note in self._of_task(mark):
@@ -138,10 +140,10 @@ class Said:
         about, since = self._words.get(mark), time.time() - APPROVAL_S
         if about is None:
             return []
-        return [one.body or {} for one in self._read() if one.subject == about and one.time > since]
+        return [event.body or {} for event in self._read() if event.subject == about and event.time > since]
 
     def answered(self, again: bool = False) -> Answered:
-        """What people answered about the exact call, the newest word."""
+        """People's newest answer about the exact call."""
         state, now = Answered(), time.time()
         for event in self._read(again):
             body = event.body or {}
@@ -162,7 +164,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What people said about one exact call, the newest word."""
+    """People's newest answer about one exact call."""
 
     token: str = ""
     waiting: bool = False
@@ -172,6 +174,6 @@ class Answered:
 
 
 def _class(note: Mapping[str, Any]) -> ActionClass:
-    """The class of the call that a word was about; what is no class covers nothing that is asked about."""
-    told = str(note.get("class", ""))
-    return ActionClass(told) if told in [*ActionClass] else ActionClass.READ
+    """The class of the call that an answer was about; an unknown class covers nothing that is asked about."""
+    name = str(note.get("class", ""))
+    return ActionClass(name) if name in [*ActionClass] else ActionClass.READ

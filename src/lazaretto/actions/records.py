@@ -1,4 +1,4 @@
-"""What the last gate answers with: frozen records."""
+"""Records of the last gate's answers; all are frozen."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ ANSWERS: tuple[Answer, ...] = ("allow", "ask", "block")
 
 
 class ActionClass(StrEnum):
-    """What a tool does to the world."""
+    """The effect of a tool on the world."""
 
     READ = "read"  # looks something up
     FETCH = "fetch"  # looks something up at an address that the call names
     WRITE = "write"  # changes something of the crew's own
     SEND = "send"  # carries words to a receiver
-    PAY = "pay"  # moves money, or orders and books what costs money
+    PAY = "pay"  # moves money, or orders and books things that cost money
     DELETE = "delete"  # takes something away
     EXECUTE = "execute"  # runs code or commands
-    SHARE = "share"  # gives access, or changes what access needs
+    SHARE = "share"  # gives access, or changes the conditions of access
 
 
 class ValueKind(StrEnum):
-    """What an argument's value is."""
+    """The kind of an argument's value."""
 
     DESTINATION = "destination"  # where it goes: an account, an address, a host, a channel, a person
     LINK = "link"  # an address inside a longer text
@@ -39,7 +39,7 @@ class ValueKind(StrEnum):
 
 Found = Literal["listed", "endorsed", "agreed", "task", "directory", "read", "repeated", "spoken for", "nowhere"]
 """How a value was found again: on the policy's list, endorsed, in a call of this task that a person agreed to, in the
-task, as a whole value of a directory's answer, in something read, in something read that only repeats what the crew
+task, as a whole value of a directory's answer, in something read, in something read that only repeats a value the crew
 itself handed out earlier, in a directory's answer while a stranger's text speaks of it, or nowhere."""
 
 
@@ -70,7 +70,7 @@ class ValueOrigin:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """Who wanted a call."""
+    """The trust in the request for a call, and the trust needed."""
 
     trust: float
     needed: float
@@ -90,7 +90,7 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Authorization:
-    """Whether a call may be made, and what that rests on."""
+    """Whether a call may be made, and the reasons."""
 
     id: str
     """Under which the ledger has it."""
@@ -104,9 +104,9 @@ class Authorization:
     origins: tuple[ValueOrigin, ...]
     """Every value that was looked for."""
     token: str = ""
-    """With ``ask``: what a person approves. It lets exactly this call through, once."""
+    """With ``ask``: the token that a person approves. It lets exactly this call through, once."""
     would: Answer | None = None
-    """What would have been answered, where the policy only observes."""
+    """The answer that would have been given, if the policy only observes."""
 
     @property
     def allowed(self) -> bool:
@@ -115,7 +115,7 @@ class Authorization:
 
     @property
     def notice(self) -> str:
-        """What a model is told of a call that is not made: enough for a person to find it, and nothing of it."""
+        """The notice for a model about a call that is not made: enough for a person to find it, and nothing of it."""
         token = f"; a person may agree to {self.token}" if self.token else ""
         return f"[withheld by lazaretto: the call was not made ({self.ruling}, {self.id}){token}]"
 
@@ -133,6 +133,6 @@ class Asked:
     reasons: tuple[str, ...]
     time: float
     principal: str = ""
-    """Who proved to be behind the call."""
+    """The principal behind the call."""
     task: str = ""
     """The item that the agent's task began with; calls of one task can be answered together."""

@@ -1,4 +1,4 @@
-"""What the policy says about actions: the table ``[actions]``."""
+"""The policy's settings for actions: the table ``[actions]``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Mode = Literal["enforce", "observe"]
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a class of actions needs. A trust is a number from 0 to 1, as in ``[trust]``; 0 asks for nothing."""
+    """Requirements of a class of actions. A trust is a number from 0 to 1, as in ``[trust]``; 0 asks for nothing."""
 
     __pydantic_config__ = CLOSED
     control: Annotated[Share, Field(description="Trust of who wanted the call.")] = 0.0
@@ -48,7 +48,7 @@ _SHARING = replace(SENSITIVE, name=0.0)
 
 @dataclass(frozen=True)
 class ActionSettings:
-    """Which tools do what, and what that needs."""
+    """The classes of tools, and the requirements of each class."""
 
     __pydantic_config__ = CLOSED
     mode: Annotated[Mode, Field(description="observe: calls are judged and recorded, none is stopped.")] = "enforce"
@@ -99,7 +99,7 @@ class ActionSettings:
         return read_settings(cls, given, key="actions", file=file)
 
     def needs(self, action: ActionClass) -> Needs:
-        """What a class needs."""
+        """The requirements of a class."""
         found: Needs = getattr(self, action.value)
         return found
 
@@ -118,7 +118,7 @@ class ActionSettings:
     @cached_property
     def known_destinations(self) -> tuple[str, ...]:
         """The listed destinations, ready to be compared."""
-        return tuple(one.casefold() for one in self.destinations)
+        return tuple(host.casefold() for host in self.destinations)
 
 
 def _longest_match(name: str, table: Mapping[str, T]) -> T | None:

@@ -93,7 +93,7 @@ def _plain(value: Any) -> Any:
 
 
 def _readable(value: Any) -> Any:
-    """What frameworks hand over besides JSON data."""
+    """Values that frameworks hand over besides JSON data."""
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(mode="json")
@@ -141,7 +141,7 @@ def values_of(
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One plain value of a call as it stands, whatever it is."""
+    """One plain value of a call as it stands, of any kind."""
 
     place: str
     text: str
@@ -152,7 +152,7 @@ class Leaf:
 
 def all_else(arguments: Mapping[str, Any], values: Iterable[ArgumentValue]) -> list[Leaf]:
     """Everything that a call has besides its destinations."""
-    there = {one.argument for one in values if one.kind is ValueKind.DESTINATION}
+    there = {value.argument for value in values if value.kind is ValueKind.DESTINATION}
     found = []
     for name, value in arguments.items():
         for place, _, leaf in _leaves(value, name, name, 0):
@@ -173,13 +173,13 @@ def _leaves(value: Any, place: str, key: str, depth: int) -> Iterator[tuple[str,
     if depth > MOST_DEPTH:
         raise InputError("arguments", f"{place} is nested deeper than {MOST_DEPTH}", "Send flatter arguments")
     if isinstance(value, dict):
-        for inner, one in value.items():
+        for inner, part in value.items():
             if addresses_in(inner):
                 yield f"{place}.{inner}", "text", inner
-            yield from _leaves(one, f"{place}.{inner}", inner, depth + 1)
+            yield from _leaves(part, f"{place}.{inner}", inner, depth + 1)
     elif isinstance(value, list):
-        for number, one in enumerate(value):
-            yield from _leaves(one, f"{place}[{number}]", key, depth + 1)
+        for number, part in enumerate(value):
+            yield from _leaves(part, f"{place}[{number}]", key, depth + 1)
     else:
         yield place, key, value
 
@@ -198,7 +198,7 @@ def _read_leaf(
         return [ArgumentValue(place, ValueKind.LINK, address) for address in addresses_in(text)]
     if kind is ValueKind.DESTINATION and re.search(r"[,;\s]", text.strip()) and len(parts := addresses_in(text)) > 0:
         whole = [] if only_addresses(text, parts) else [ArgumentValue(place, kind, text)]
-        return [*(ArgumentValue(place, kind, one) for one in parts), *whole]
+        return [*(ArgumentValue(place, kind, part) for part in parts), *whole]
     inside = [] if _is_address(text.strip()) else addresses_in(text)
     links = [ArgumentValue(place, ValueKind.LINK, address) for address in inside]
     return [ArgumentValue(place, kind, text, number if kind is ValueKind.AMOUNT else None), *links]
@@ -257,7 +257,7 @@ def addresses_in(text: str) -> list[str]:
     for pattern in (_URL, _MAIL, _HOST, _IBAN, _WALLET, _IP, _PHONE):
         found.update(dict.fromkeys(match[0].rstrip(_TRAILING) for match in pattern.finditer(text)))
     found.update(dict.fromkeys(match[1].rstrip(_TRAILING) for match in _AFTER_SLASHES.finditer(text)))
-    return [one for one in found if not any(one != other and one in other for other in found)]
+    return [address for address in found if not any(address != other and address in other for other in found)]
 
 
 def only_addresses(text: str, parts: list[str]) -> bool:
@@ -338,7 +338,7 @@ _DIGIT_LIKE = str.maketrans("01", "ol")
 
 
 def host_of(value: str) -> str:
-    """The host that an address leads to; empty where it cannot be told."""
+    """The host that an address leads to; empty if it is unclear."""
     form = unicodedata.normalize("NFKC", value).strip().casefold()
     if re.search(r"[\\\s]", form) or not form.isprintable():
         return ""

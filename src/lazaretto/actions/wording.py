@@ -35,7 +35,7 @@ _NOUNS: dict[ActionClass, frozenset[str]] = {
     ActionClass.PAY: word_set("reservation booking payment transfer transaction order purchase donation refund"),
     ActionClass.SEND: word_set("message email mail reply post announcement invitation"),
 }
-"""What people make, place or set up instead of using the verb."""
+"""Nouns that people make, place or set up instead of using the verb."""
 _MAKES = word_set("make place create set write")
 _DETERMINERS = word_set("the a an my your his her their our this that these those any all each every no some")
 _LEADS = word_set(
@@ -53,7 +53,7 @@ _PAGES = word_set(
     "website websites webpage webpages page pages article articles link links blog blogs url urls site sites web "
     "internet online"
 )
-"""What a task speaks of that asks for pages to be read."""
+"""Nouns of a task that asks for pages to be read."""
 _GENERIC = word_set("get list search find read fetch check show view tool api call user data item")
 _SYNONYMS = {
     "create": ("add",),
@@ -66,11 +66,11 @@ _SYNONYMS = {
 _DO = word_set("do perform complete follow execute")
 _WORK = word_set("actions tasks instructions steps todos requests")
 _WHOSE = word_set("the all of my our your his her their every each")
-"""What may stand before work that is told elsewhere; "these tasks" and "the following ones" are told here."""
+"""Words that may stand before work described elsewhere; "these tasks" and "the following ones" are described here."""
 _FIRMLY = word_set("please and then also kindly")
-"""What may stand before an order that leaves no doubt that it is one: not "should I do", nor "what to do"."""
+"""Words that may stand before an order without doubt: not "should I do", nor "what to do"."""
 _NEAR = 5
-"""Words between what is made and the word that makes it."""
+"""Words between the noun and the word that makes it."""
 
 
 def asks_for(text: str, tool: str, action: ActionClass) -> str:
@@ -86,23 +86,23 @@ def asks_for(text: str, tool: str, action: ActionClass) -> str:
             return word
         if word in _MAKES and _negated(words, place) is False:
             near = words[place + 1 : place + 1 + _NEAR]
-            made = near[: next((i for i, one in enumerate(near) if one in _STOPS), _NEAR)]
-            if noun := next((one for one in made if one in _NOUNS.get(action, ())), ""):
+            made = near[: next((i for i, word_near in enumerate(near) if word_near in _STOPS), _NEAR)]
+            if noun := next((word_near for word_near in made if word_near in _NOUNS.get(action, ())), ""):
                 return noun
     return ""
 
 
 def hands_over(text: str) -> str:
-    """The words with which a text asks to do what another text says ("do the tasks of Ann's list", "follow the
-    instructions"); empty where none do."""
+    """The words with which a text asks to follow another text ("do the tasks of Ann's list", "follow the
+    instructions"); empty if there are none."""
     words: list[str] = _WORD.findall(text.casefold().replace("’", "'"))
     for place, word in enumerate(words):
         before = words[place - 1] if place else ""
         if word not in _DO or not (not before or before in _STOPS or before in _FIRMLY) or _negated(words, place):
             continue
-        told = next((one for one in words[place + 1 : place + 1 + _NEAR] if one not in _WHOSE), "")
-        if told in _WORK:
-            return f"{word} the {told}"
+        work = next((after for after in words[place + 1 : place + 1 + _NEAR] if after not in _WHOSE), "")
+        if work in _WORK:
+            return f"{word} the {work}"
     return ""
 
 
@@ -136,13 +136,13 @@ def _is_request(words: list[str], place: int, word: str) -> bool:
 
 
 def _shared_with(after: list[str]) -> bool:
-    """Whether something is to be shared with others than the person who asks: "share the names" asks to be told."""
-    clause = after[: next((i for i, one in enumerate(after) if one in _ENDS), len(after))]
+    """Whether something is to be shared with a third person: "share the names" only asks for an answer."""
+    clause = after[: next((i for i, word in enumerate(after) if word in _ENDS), len(after))]
     pairs = zip(clause, [*clause[1:], ""], strict=True)
-    return any(one in ("with", "to", "on", "among", "between") and then not in _TO_THE_USER for one, then in pairs)
+    return any(word in ("with", "to", "on", "among", "between") and then not in _TO_THE_USER for word, then in pairs)
 
 
 def _negated(words: list[str], place: int) -> bool:
     before = words[max(0, place - 4) : place]
-    since = before[max((i + 1 for i, one in enumerate(before) if one in _STOPS), default=0) :]
+    since = before[max((i + 1 for i, word in enumerate(before) if word in _STOPS), default=0) :]
     return bool({*since} & _NEGATIONS)
