@@ -1,4 +1,4 @@
-"""Who may call what: keys with roles, kept as hashes in a file of their own.
+"""Access by keys with roles, kept as hashes in a file of their own.
 
 An agent may have things judged, kept and recalled, and report results; it claims only sources granted to it
 (``identity``). A reviewer may also label, trace and repair. An admin may do everything. Without a key file and a token
@@ -30,21 +30,21 @@ log = logging.getLogger("lazaretto")
 
 
 class Role(StrEnum):
-    """What a key is for; each may do all that the ones before it may."""
+    """The role of a key; each may do all that the roles before it may."""
 
     AGENT = "agent"
     REVIEWER = "reviewer"
     ADMIN = "admin"
 
     def covers(self, other: Role) -> bool:
-        """Whether this role may do what is open to the other."""
+        """Whether this role may do all that the other may."""
         roles = list(Role)
         return roles.index(self) >= roles.index(other)
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sent a request."""
+    """The sender of a request."""
 
     name: str
     role: Role
@@ -59,7 +59,7 @@ class Caller:
 
     @property
     def identity(self) -> Identity:
-        """Who the caller proved to be: an admin is the operator, everybody else the holder of a key."""
+        """The proved identity of the caller: an admin is the operator, everybody else the holder of a key."""
         kind = ProvedBy.OPERATOR if self.role is Role.ADMIN else ProvedBy.KEY
         return Identity(kind, self.name, self.agents, (*OWN_WORDS, *self.grants), self.shared, self.taken)
 
@@ -70,7 +70,7 @@ class Caller:
 
 
 ANYBODY = Caller("anybody", Role.ADMIN, shared=True)
-"""Who calls a server that has neither keys nor a token."""
+"""The caller of a server that has neither keys nor a token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Key:
     namespace: str = ""
     """The tenant it is for; empty: any."""
     agents: tuple[str, ...] = ()
-    """The agents it may speak for; none: any, and it is one writer whatever names it uses."""
+    """The agents it may speak for; none: any, and it is one writer under all names it uses."""
     grants: tuple[SourceClass, ...] = ()
     """Sources that it may claim beside an agent's own."""
 
@@ -100,7 +100,7 @@ _KEYS = TypeAdapter(tuple[Key, ...])
 
 
 class KeyFile:
-    """Keys in a JSON file that nobody else may read."""
+    """Keys in a JSON file that only its owner may read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -139,7 +139,7 @@ class KeyFile:
             raise InputError("any_agent", "is asked for beside agents that are named", "Give one of the two")
         if name in RESERVED:
             raise InputError(
-                "name", f"{name!r} means the guard itself, or whoever comes without a key", "Choose another name"
+                "name", f"{name!r} means the guard itself, or a caller without a key", "Choose another name"
             )
         spoken = tuple(check_name(agent, "agent", printable=True) for agent in agents)
         known = self.keys()
@@ -159,7 +159,7 @@ class KeyFile:
         self._write(left)
 
     def revision(self) -> tuple[int, int, int]:
-        """What changes when the file does; zeros where there is none."""
+        """Changes when the file does; zeros if there is none."""
         try:
             found = self.path.stat()
         except OSError:
@@ -173,7 +173,7 @@ class KeyFile:
 
 
 class Door:
-    """Who is let in: by a key of the file, or by the one token, which is an admin's.
+    """The check at the entrance: callers enter by a key of the file, or by the one token, which is an admin's.
 
     A key file is read again when it changes, so that a new key opens and a revoked one opens nothing, at once. A file
     that is gone or cannot be read lets nobody in; a door that had keys never becomes open.
@@ -212,10 +212,10 @@ class Door:
 
     def admits(self, name: str, role: str) -> bool:
         """Whether a caller of this name and role would still be let in."""
-        return self.open or any((one.name, one.role) == (name, role) for one in self._current().values())
+        return self.open or any((key.name, key.role) == (name, role) for key in self._current().values())
 
     def caller(self, authorization: str) -> Caller | None:
-        """Who sent this header; None: nobody we know."""
+        """The caller who sent this header; None: unknown."""
         if self.open:
             return ANYBODY
         sent = _digest(authorization.removeprefix("Bearer ").strip())

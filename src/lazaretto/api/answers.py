@@ -1,4 +1,4 @@
-"""What the HTTP calls answer: JSON as ``types.plain`` writes records, and the schemas that describe it.
+"""Answers of the HTTP calls: JSON as ``types.plain`` writes records, and the schemas that describe it.
 
 Most records are their own schema. Those that differ on the wire are described here; a test compares the two.
 """
@@ -43,7 +43,7 @@ def ruled(decision: Decision) -> Response:
 
 
 def fault(error: LazarettoError) -> dict[str, Any]:
-    """An error as data: what went wrong and, for bad input, which field and how to mend it."""
+    """An error as data: the problem and, for bad input, the field and how to mend it."""
     body: dict[str, Any] = {"error": type(error).__name__, "message": str(error)}
     if isinstance(error, InputError):
         body |= {"field": error.field, "fix": error.fix}
@@ -51,7 +51,7 @@ def fault(error: LazarettoError) -> dict[str, Any]:
 
 
 class Fault(BaseModel):
-    """What went wrong."""
+    """An error."""
 
     error: str
     message: str
@@ -76,7 +76,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         (503, "The store or a model is away, or the server is full"),
     )
 }
-"""What any call may answer besides its own."""
+"""Answers that any call may give besides its own."""
 
 
 class VerdictAnswer(BaseModel):
@@ -95,7 +95,7 @@ class VerdictAnswer(BaseModel):
 
 
 class DecisionAnswer(BaseModel):
-    """What to do with an item, why, and which gates really ran."""
+    """The ruling on an item, the reasons, and the gates that really ran."""
 
     item: str
     ruling: RulingWord
@@ -141,14 +141,14 @@ class RecalledAnswer(BaseModel):
 
 
 class RecalledRefs(BaseModel):
-    """What an agent may use of the records it asked for."""
+    """The requested records that an agent may use."""
 
-    memories: list[RecalledAnswer] = Field(description="In the order asked for, without what is held or deleted.")
+    memories: list[RecalledAnswer] = Field(description="In the order asked for, without held or deleted ones.")
     unknown: list[RefAnswer] = Field(description="Refs that nobody recorded: what stands there was not judged.")
 
 
 class Forgotten(BaseModel):
-    """What was deleted in the caller's own store."""
+    """The record that was deleted in the caller's own store."""
 
     forgotten: RefAnswer
 
@@ -168,7 +168,7 @@ class RefusedRecord(BaseModel):
 
 
 class ImportedAnswer(BaseModel):
-    """What became of records that were imported."""
+    """The result of an import of records."""
 
     items: list[ImportedItem]
     held: list[RefAnswer] = Field(description="Those of them that are held: GET /v1/write-backs names them too.")
@@ -194,7 +194,7 @@ class DueWriteAnswer(BaseModel):
     item: str
     write: Literal["put", "delete"]
     value: Any = Field(description="What to put; null for a deletion.")
-    error: str = Field(description="Why the last try failed, as you said.")
+    error: str = Field(description="Why the last try failed, as you reported it.")
 
 
 class NotedWrites(BaseModel):
@@ -236,7 +236,7 @@ class AuditResults(BaseModel):
 
 
 class ObservationAnswer(BaseModel):
-    """One thing an agent read, kept or said."""
+    """An item: one thing an agent read, kept or sent."""
 
     agent: str
     channel: Channel
@@ -264,7 +264,7 @@ class StateAnswer(BaseModel):
 
 
 class ItemAnswer(BaseModel):
-    """An item, how it stands, and what was ruled last."""
+    """An item, its state, and its last ruling."""
 
     item: ObservationAnswer
     state: StateAnswer
@@ -290,7 +290,7 @@ class Step(BaseModel):
 
 
 class BlastRadiusAnswer(BaseModel):
-    """What an item reached."""
+    """The reach of an item."""
 
     origin: str
     items: list[Step]
@@ -299,7 +299,7 @@ class BlastRadiusAnswer(BaseModel):
 
 
 class LineageAnswer(BaseModel):
-    """What an item came from."""
+    """The lineage of an item."""
 
     item: str
     items: list[Step]
@@ -317,7 +317,7 @@ class ContactAnswer(BaseModel):
 
 
 class PreviewAnswer(BaseModel):
-    """What one step of a plan would do."""
+    """The effect of one step of a plan."""
 
     step: dict[str, Any]
     before: StateAnswer
@@ -336,7 +336,7 @@ class ProposalAnswer(BaseModel):
 
 
 class ChangeAnswer(BaseModel):
-    """What a proposal would do to one item."""
+    """The change that a proposal would make to one item."""
 
     item: str
     action: str
@@ -375,11 +375,13 @@ class ReceiptAnswer(BaseModel):
 
 
 class BeforeTurnAnswer(BaseModel):
-    """What foresight found and did before an agent spoke."""
+    """Findings and actions of foresight before an agent spoke."""
 
     agent: str
     removed: list[str] = Field(description="The agent's items that are out of recall from now on.")
-    forget: list[tuple[str, str]] = Field(description="Chats (heard, said) to take out of the agent's history.")
+    forget: list[tuple[str, str]] = Field(
+        description="Chats (the text heard, the reply) to take out of the agent's history."
+    )
     unread: list[str] = Field(description="Suspicious items that could not be rehearsed.")
     waiting: list[str] = Field(description="Items that nobody has looked into yet; nothing speaks against them.")
     receipts: list[ReceiptAnswer]
@@ -397,7 +399,7 @@ class Health(BaseModel):
 
 
 class Whoami(BaseModel):
-    """Who the server takes the caller for."""
+    """The caller as the server knows it."""
 
     name: str
     role: Literal["agent", "reviewer", "admin"]
@@ -423,7 +425,7 @@ class ReportAnswer(BaseModel):
 
 
 class Settled(BaseModel):
-    """Which of two items holds."""
+    """The item that holds, and the one that does not."""
 
     kept: str
     ended: str

@@ -88,7 +88,7 @@ class ServerSettings:
     fetch_images: bool = False
     """Whether pictures are fetched that a request only names; never from private addresses."""
     webhook: str = ""
-    """Address that is told of incidents; empty: nobody is."""
+    """Address that is notified of incidents; empty: none."""
     webhook_secret: str = ""
     webhook_private: bool = False
     """Whether that address may belong to the private network."""
@@ -103,14 +103,14 @@ def create_app(
     """The application over a guard; the caller closes the guard.
 
     ``token`` is an admin's key; ``keys`` have roles, and are followed where they are a file. Further routers and pages
-    may be added to what is returned: they find the guard at ``app.state.guard``, and ``callers`` has who calls.
+    may be added to the returned application: they find the guard at ``app.state.guard``; ``callers`` has the caller.
     """
     metrics = Metrics()
     guard.watchers.add(metrics)
     webhooks = None
     if settings.webhook:
         webhooks = Webhooks(guard, settings.webhook, settings.webhook_secret, settings.webhook_private)
-        webhooks.told = metrics.delivered
+        webhooks.on_outcome = metrics.delivered
     app = FastAPI(
         title="Lazaretto",
         description="An immune system for multi-agent AI.",
@@ -141,7 +141,7 @@ def create_app(
 
 @asynccontextmanager
 async def _background(guard: Guard, metrics: Metrics, webhooks: Webhooks | None, _: FastAPI) -> AsyncIterator[None]:
-    """While the server runs, memories are judged again and others told, in bounded steps."""
+    """While the server runs, memories are judged again and webhooks sent, in bounded steps."""
     task = asyncio.create_task(work_forever(guard, metrics, webhooks))
     try:
         yield
@@ -171,7 +171,7 @@ def _add_errors(app: FastAPI) -> None:
 
 
 ASSETS = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css", "favicon.png": "image/png"}
-"""What the page needs; the files come with the package fastapi-offline."""
+"""Files that the page needs; they come with the package fastapi-offline."""
 CACHED = {"cache-control": "max-age=86400", "x-content-type-options": "nosniff"}
 
 
@@ -197,7 +197,7 @@ def add_docs(app: FastAPI) -> None:
 
 
 async def work_forever(guard: Guard, metrics: Metrics, webhooks: Webhooks | None = None) -> None:
-    """One step at a time, whenever enough is new. What fails is logged, and tried again later.
+    """One step at a time, whenever enough is new. A failed step is logged, and tried again later.
 
     Of all workers on one store only the one that holds the lease does anything; when it ends, the next takes over.
     """

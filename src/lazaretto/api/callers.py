@@ -1,4 +1,4 @@
-"""What every route is given: the guard, and who calls."""
+"""Dependencies of every route: the guard, and the caller."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ except ImportError:
     raise MissingExtra("the HTTP server", "api") from None
 
 
-# async: FastAPI hands what is not to a thread
+# async: FastAPI hands other functions to a thread
 async def _guard(request: Request) -> Guard:
     guard: Guard = request.app.state.guard
     return guard
@@ -43,12 +43,12 @@ async def _admin(request: Request) -> Caller:
 def claimed(
     caller: Caller, guard: Guard, agent: str, source: SourceClass | None = None, channel: Channel = Channel.MESSAGE
 ) -> WriterClaim:
-    """What the caller says of itself in a write, if it may say it; else ``Forbidden``."""
+    """The caller's claims about itself in a write, if it may make them; else ``Forbidden``."""
     return caller.identity.claim(agent, source, USUAL_SOURCE[channel], guard.policy.trust.table())
 
 
 def signature(caller: Caller, by: str) -> str:
-    """Whose word it is: an admin may speak for others, everybody else signs with the name of their key."""
+    """The name that signs: an admin may speak for others, everybody else signs with the name of their key."""
     return by if caller.role is Role.ADMIN and by else caller.name
 
 

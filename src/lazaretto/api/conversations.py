@@ -1,8 +1,8 @@
-"""What passes between an agent and a model, each part judged once: for the proxy and LiteLLM's guardrail call.
+"""Messages between an agent and a model, each part judged once: for the proxy and LiteLLM's guardrail call.
 
 A conversation is sent whole with every call. A part that was judged before is not judged again, but whether it is held
-*now* is looked up each time. A ruling that stands for a failed gate is not kept. What is sent again counts as read
-again.
+*now* is looked up each time. A ruling that stands for a failed gate is not kept. A part that is sent again counts as
+read again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Passage:
     tool: str | None = None
     """The directory of the policy that answered with it."""
     answer: Any = None
-    """What the directory answered, apart from what stands around it."""
+    """The directory's answer, without the text around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class JudgedPassage:
     rule: str
     reason: str
     replacement: str | None = None
-    """What to pass on instead; None where nothing may be."""
+    """The text to pass on instead; None if nothing may be."""
 
 
 async def judge(

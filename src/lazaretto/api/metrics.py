@@ -1,4 +1,4 @@
-"""Numbers for Prometheus, and the log of requests: what was asked, what was decided, how long it took.
+"""Numbers for Prometheus, and the log of requests: the call, the decision and the time it took.
 
 Labels come from closed sets (routes, rulings, gates); with several workers their numbers are added up
 (``PROMETHEUS_MULTIPROC_DIR``). A line of the log has the pattern of the path: no ids, no query, no content.
@@ -113,7 +113,7 @@ class AccessLog:
             await self._app(scope, receive, send)
             return
         started = time.perf_counter()
-        status, size = 499, 0  # whoever hangs up before there is an answer
+        status, size = 499, 0  # the client hung up before there was an answer
 
         async def watched(message: Message) -> None:
             nonlocal status, size

@@ -29,7 +29,7 @@ class Unreachable(LazarettoError):
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
-    """What came back."""
+    """The reply to a call."""
 
     status: int
     body: bytes
@@ -47,7 +47,7 @@ def is_public(address: str) -> bool:
 
 
 def check_url(url: str, field: str) -> SplitResult:
-    """``InputError`` for what is no http(s) address, or carries a password."""
+    """``InputError`` for an address that is not http(s), or carries a password."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -64,7 +64,7 @@ def _address(parts: SplitResult, field: str, private: bool) -> tuple[str, int]:
     port = parts.port or (443 if parts.scheme == "https" else 80)
     host = parts.hostname or ""
     try:
-        found = [str(one[4][0]) for one in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+        found = [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     except (OSError, UnicodeError):
         raise Unreachable(f"{field}: {host} is unknown") from None
     if not private and not all(map(is_public, found)):

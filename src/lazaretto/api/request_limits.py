@@ -1,4 +1,4 @@
-"""The border of the server: what is refused before a request is read. Plain ASGI.
+"""The border of the server: requests that break a limit are refused before they are read. Plain ASGI.
 
 A body is read here whole, within limits of size and time, and of memory for all requests together.
 """
@@ -23,7 +23,7 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 OPEN_PATHS = ("/", "/healthz", "/openapi.json", "/docs")
-"""What needs no key: a load balancer and a browser have none."""
+"""Paths that need no key: a load balancer and a browser have none."""
 CONSOLE = "/console"
 """Where the console stands; it asks for a key itself, on a page."""
 OPEN_PREFIXES = ("/docs/", f"{CONSOLE}/")
@@ -37,7 +37,7 @@ BODIES_AT_ONCE = 4
 
 
 def largest_body(limits: Limits) -> int:
-    """The longest request that can carry what the policy allows: a picture in base64, a text as JSON escapes it."""
+    """The longest request within the policy's limits: a picture in base64, a text as JSON escapes it."""
     return limits.max_image_bytes * 4 // 3 + limits.max_text_bytes * 6 + limits.max_fields_bytes + 64_000
 
 
@@ -47,7 +47,7 @@ class Doorkeeper(Protocol):
     open: bool
 
     def caller(self, authorization: str) -> Caller | None:
-        """Who sent this header; None: nobody we know."""
+        """The caller who sent this header; None: unknown."""
 
 
 class Rate:
@@ -168,7 +168,7 @@ def _host(header: str) -> str:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """The body as one message, then whatever comes after it."""
+    """The body as one message, then the messages that come after it."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def take() -> Message:

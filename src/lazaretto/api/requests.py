@@ -1,4 +1,4 @@
-"""What the HTTP calls take: pydantic models at the border, with the same names as the guard's own calls."""
+"""Bodies of the HTTP calls: pydantic models at the border, with the same names as the guard's own calls."""
 
 from __future__ import annotations
 
@@ -140,10 +140,10 @@ class ForgetBody(Body):
 
 
 class ImportedRecord(Body):
-    """One record of your own store, with what is known of where it came from."""
+    """One record of your own store, with its known origins."""
 
     ref: RefParts
-    value: Annotated[Any, Field(description="What stands there, as JSON; what is to be read in it is judged.")]
+    value: Annotated[Any, Field(description="The stored value, as JSON; its texts are judged.")]
     agent: Annotated[str | None, Field(description="Who wrote it.")] = None
     source: SourceClass | None = None
     parents: Annotated[list[str | RefParts], Field(description="What it was made from: ids of items, or refs.")] = []
@@ -158,7 +158,7 @@ class ImportBody(Body):
 
 
 class StandingRecord(Body):
-    """What stands under one key of a namespace of your own store."""
+    """The value under one key of a namespace of your own store."""
 
     key: str
     value: Any
@@ -204,7 +204,7 @@ class BeforeTurnBody(Body):
 
 
 class ScreenBody(Body):
-    """``POST /v1/screen``: what the gates say; nothing is recorded."""
+    """``POST /v1/screen``: the gates' decision; nothing is recorded."""
 
     text: str = ""
     image: Picture = None
@@ -258,7 +258,7 @@ class ReleaseBody(Body):
     """``POST /v1/items/{item}/release``."""
 
     reason: str = ""
-    descendants: Annotated[bool, Field(description="Also what is held because of it.")] = False
+    descendants: Annotated[bool, Field(description="Also items that are held because of it.")] = False
     by: Annotated[str, Field(description="Who releases it; a reviewer's key signs with its own name.")] = ""
 
 

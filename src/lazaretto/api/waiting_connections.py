@@ -34,7 +34,7 @@ class WaitingConnection(H11Protocol):
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """It waits for its first request."""
+        """The connection waits for its first request."""
         super().connection_made(transport)
         self._wait()
         self._start_timer()
@@ -53,13 +53,13 @@ class WaitingConnection(H11Protocol):
         self._settle()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is gone."""
+        """The connection is gone."""
         self._stop_timer()
         self._others().pop(self, None)
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """It waits for its next request."""
+        """The connection waits for its next request."""
         super().on_response_complete()
         self._settle()
 

@@ -1,7 +1,7 @@
 """Signed webhooks: tell others when an incident opens, changes or grows, and when a repair is proposed.
 
 The form is that of Standard Webhooks. Deliveries are recorded in the ledger, so after a restart, or in another worker,
-only what was not received is sent. A message is sent at least once, always with the same id.
+only messages that were not received are sent. A message is sent at least once, always with the same id.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def read_secret(secret: str) -> bytes:
 
 
 def signature(key: bytes, name: str, moment: int, body: bytes) -> str:
-    """What the header ``webhook-signature`` says."""
+    """The value of the header ``webhook-signature``."""
     signed = f"{name}.{moment}.".encode() + body
     return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
 
@@ -61,7 +61,7 @@ class Webhooks:
     secret: str
     private: bool = False
     """Whether addresses of the private network may be called."""
-    told: Callable[[str], None] = lambda _outcome: None
+    on_outcome: Callable[[str], None] = lambda _outcome: None
     _wait_s: float = FIRST_WAIT_S
     _not_before: float = 0.0
     _seen: int = -1
@@ -76,7 +76,7 @@ class Webhooks:
         return f"{_NOTED}:{hashlib.sha256(self.url.encode()).hexdigest()[:16]}"
 
     async def step(self) -> int:
-        """Send what was not received yet; returns how many were."""
+        """Send the messages that were not received yet; returns how many were."""
         if time.monotonic() < self._not_before:
             return 0
         head = (await asyncio.to_thread(self.guard.ledger.head)).seq
@@ -86,11 +86,11 @@ class Webhooks:
         sent = 0
         for name, kind, data in due[:MOST_AT_ONCE]:
             if not await asyncio.to_thread(self._send, name, kind, data):
-                self.told("failed")
+                self.on_outcome("failed")
                 self._not_before = time.monotonic() + self._wait_s
                 self._wait_s = min(2 * self._wait_s, LONGEST_WAIT_S)
                 return sent
-            self.told("delivered")
+            self.on_outcome("delivered")
             note = Draft(EventKind.NOTED, self._subject, body={"what": _NOTED, "message": name})
             await asyncio.to_thread(self.guard.ledger.append, [note])
             self._wait_s = FIRST_WAIT_S
@@ -103,12 +103,14 @@ class Webhooks:
         """Messages that nobody has received, the oldest first: id, type and data."""
         known, space = await asyncio.to_thread(self._delivered), self.guard.ledger.namespace
         incidents = [
-            (_message_id(one), f"incident.{one.state}", _told(one, space)) for one in await self.guard.incidents.all()
+            (_message_id(incident), f"incident.{incident.state}", _incident_data(incident, space))
+            for incident in await self.guard.incidents.all()
         ]
         proposed = [
-            (f"msg_{one.id}", "repair.proposed", _asked(one, space)) for one in await self.guard.repairs.proposals()
+            (f"msg_{proposal.id}", "repair.proposed", _proposal_data(proposal, space))
+            for proposal in await self.guard.repairs.proposals()
         ]
-        return [one for one in (*reversed(incidents), *reversed(proposed)) if one[0] not in known]
+        return [message for message in (*reversed(incidents), *reversed(proposed)) if message[0] not in known]
 
     def _delivered(self) -> set[str]:
         events = self.guard.ledger.events(subject=self._subject, kinds=(EventKind.NOTED,))
@@ -133,7 +135,7 @@ class Webhooks:
         return True
 
 
-def _told(incident: Incident, namespace: str) -> dict[str, Any]:
+def _incident_data(incident: Incident, namespace: str) -> dict[str, Any]:
     return {
         "incident": incident.id, "state": incident.state, "false_alarm": incident.false_alarm,
         "namespace": namespace, "patient_zero": incident.patient_zero,
@@ -143,11 +145,18 @@ def _told(incident: Incident, namespace: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _asked(one: Proposal, namespace: str) -> dict[str, Any]:
-    return {"proposal": one.id, "namespace": namespace, "origin": one.origin, "time": one.time, "items": one.counts}
+def _proposal_data(proposal: Proposal, namespace: str) -> dict[str, Any]:
+    return {
+        "proposal": proposal.id,
+        "namespace": namespace,
+        "origin": proposal.origin,
+        "time": proposal.time,
+        "items": proposal.counts,
+    }
 
 
-def _message_id(one: Incident) -> str:
+def _message_id(incident: Incident) -> str:
     """The same for the same news: a new state, or more items, agents or decisions, make another message."""
-    news = f"{one.id}:{one.state}:{one.false_alarm}:{len(one.items)}:{len(one.agents)}:{len(one.decisions)}"
+    counts = f"{len(incident.items)}:{len(incident.agents)}:{len(incident.decisions)}"
+    news = f"{incident.id}:{incident.state}:{incident.false_alarm}:{counts}"
     return f"msg_{hashlib.sha256(news.encode()).hexdigest()[:24]}"

@@ -1,4 +1,4 @@
-"""One of several server processes: what ``lazaretto serve --workers`` starts, described by its environment."""
+"""One of several server processes: ``lazaretto serve --workers`` starts it, described by its environment."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ENVIRONMENT = "LAZARETTO_SERVE"
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """What a worker opens, and how it behaves."""
+    """Settings of a worker: its store and its behaviour."""
 
     store: str | None = None
     policy: str | None = None
@@ -56,7 +56,7 @@ def log_access() -> None:
 
 
 def log_acts() -> None:
-    """Say on standard error what the guard does to recorded items by itself; not with ``--quiet``."""
+    """Log on standard error the guard's own changes of recorded items; not with ``--quiet``."""
     above, log = logging.getLogger("lazaretto"), logging.getLogger("lazaretto.acts")
     if above.level >= logging.ERROR:
         return
@@ -79,9 +79,9 @@ def app() -> FastAPI:
     inner = made.router.lifespan_context
 
     @asynccontextmanager
-    async def closing(one: FastAPI) -> AsyncIterator[None]:
+    async def closing(application: FastAPI) -> AsyncIterator[None]:
         try:
-            async with inner(one):
+            async with inner(application):
                 yield
         finally:
             await asyncio.to_thread(guard.close)

@@ -1,7 +1,7 @@
-"""The proxy: screens what a model is about to read, and audits its answer before the agent acts on it.
+"""The proxy: screens a model's input, and audits its answer before the agent acts on it.
 
-A stream is held back until all of it is judged; comments keep the connection alive. What the proxy does not understand
-is not passed on: only known paths, errors judged like answers, every message written anew from what was read.
+A stream is held back until all of it is judged; comments keep the connection alive. Parts that the proxy does not
+understand are not passed on: only known paths, errors judged like answers, messages written again from their reading.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lazaretto.api.proxy.messages import Messages
 from lazaretto.api.proxy.passages import Json
 from lazaretto.api.proxy.paths import guarded, known_paths, passed
 from lazaretto.api.proxy.responses import Responses
-from lazaretto.api.proxy.streams import events_of, read_object, said_in, strings_of, written
+from lazaretto.api.proxy.streams import events_of, read_object, strings_of, texts_of_stream, written
 from lazaretto.api.request_limits import RequestLimits
 from lazaretto.errors import Forbidden, InputError, LazarettoError, MissingExtra
 from lazaretto.guard import Guard
@@ -60,7 +60,9 @@ _NOT_PASSED = frozenset(
 )  # fmt: skip
 _BACK = ("retry-after", "x-request-id", "request-id", "openai-processing-ms", "anthropic-version")
 _DATE = re.compile(r"[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT")
-DIALECTS: Mapping[str, Dialect] = MappingProxyType({one.path: one for one in (Chat(), Responses(), Messages())})
+DIALECTS: Mapping[str, Dialect] = MappingProxyType(
+    {dialect.path: dialect for dialect in (Chat(), Responses(), Messages())}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class ProxySettings:
     timeout_s: float = 600.0
     connect_s: float = 10.0
     agent: str = "agent"
-    """Who speaks where no header says it."""
+    """The agent, if no header names one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ class _Call:
 
 
 class Proxy:
-    """Judges what passes, for the guards of some namespaces."""
+    """Judges requests and answers, for the guards of some namespaces."""
 
     def __init__(
         self,
@@ -112,7 +114,7 @@ class Proxy:
         )
 
     def caller(self, authorization: str) -> Caller | None:
-        """Who sent this key, to whichever namespace: what the border asks."""
+        """The caller who sent this key, for any namespace: the border asks this."""
         return next((found for door in self._doors.values() if (found := door.caller(authorization)) is not None), None)
 
     async def __call__(self, request: Request) -> Response:
@@ -121,8 +123,10 @@ class Proxy:
         if not path:
             if meant := passed(request.url.path, request.method):
                 return await self._passed(request, meant)
-            said = f"{request.method} {request.url.path[:200]}: this proxy does not guard it; it knows {known_paths()}"
-            return _json(DIALECTS["/v1/chat/completions"].fault(said, "not_guarded"), 404)
+            message = (
+                f"{request.method} {request.url.path[:200]}: this proxy does not guard it; it knows {known_paths()}"
+            )
+            return _json(DIALECTS["/v1/chat/completions"].fault(message, "not_guarded"), 404)
         dialect = DIALECTS[path]
         try:
             return await self._guarded(request, path, dialect)
@@ -151,7 +155,7 @@ class Proxy:
         return await (self._stream(call) if body.get("stream") is True else self._whole(call))
 
     def _auditor(self, request: Request, dialect: Dialect) -> ConversationAuditor:
-        """Who judges for the namespace that is named, if the key is for it and for the agent."""
+        """The auditor of the named namespace, if the key is for it and for the agent."""
         agent = request.headers.get(AGENT) or self._settings.agent
         named = request.headers.get(NAMESPACE, next(iter(self._guards)))
         if named not in self._guards:
@@ -175,11 +179,11 @@ class Proxy:
         headers = {**back, **call.headers}
         if status != 200:
             return _json(await call.auditor.fault(content), status, headers)
-        said = read_object(content)
-        if said is None:  # it cannot be judged
+        answer = read_object(content)
+        if answer is None:  # it cannot be judged
             words = "the model's endpoint answered something else than JSON"
             return _json(call.dialect.fault(words, "bad_upstream"), 502)
-        return _json(await call.auditor.answered(said, known, call.body), 200, headers)
+        return _json(await call.auditor.answered(answer, known, call.body), 200, headers)
 
     async def _ask(self, request: Request, path: str, content: bytes) -> tuple[int, bytes, dict[str, str]]:
         """The whole answer, bounded: its status, its body, and headers that may be passed on."""
@@ -201,16 +205,16 @@ class Proxy:
             raise _Away(f"the model's endpoint cannot be reached ({type(error).__name__})", 502) from None
 
     async def _passed(self, request: Request, path: str) -> Response:
-        """Pass a call on whose answer an agent does not act on; of the answer, what cannot carry text."""
+        """Pass on a call whose answer an agent does not act on; of the answer, only parts that cannot carry text."""
         try:
             content = await request.body() if request.method == "POST" else b""
             status, answer, back = await self._ask(request, path, content)
         except _Away as away:
             return _json({"error": {"message": str(away), "type": "lazaretto", "code": away.code}}, away.status)
-        said = read_object(answer)
-        if said is None:
+        body = read_object(answer)
+        if body is None:
             return _json({"error": {"message": "the endpoint's answer is withheld", "type": "lazaretto"}}, 502)
-        return _json(_silent(said), status, back)
+        return _json(_silent(body), status, back)
 
     async def _stream(self, call: _Call) -> Response:
         known, sending = strings_of(call.body), self._upstream(call.request, call.path, call.content)
@@ -268,17 +272,17 @@ async def _held_back(call: _Call, answer: httpx.Response, known: frozenset[str])
         raw = await _read(answer)
         events = events_of(raw)
         if events is None or not dialect.finished([event.data for event in events]):
-            return dialect.fault_in_stream(
-                "the model's stream broke off; what it had said is withheld", "broken_stream"
-            )
-        held = await call.auditor.streamed(said_in(events, dialect, known), [event.data for event in events], call.body)
+            return dialect.fault_in_stream("the model's stream broke off; its text is withheld", "broken_stream")
+        held = await call.auditor.streamed(
+            texts_of_stream(events, dialect, known), [event.data for event in events], call.body
+        )
         if held is not None:
             return dialect.as_stream(str(call.body.get("model", "")), held)
     except _Away as away:
         return dialect.fault_in_stream(str(away), away.code)
     except httpx.HTTPError as error:
         log.warning("a stream broke off: %s", type(error).__name__)
-        return dialect.fault_in_stream("the model's stream broke off; what it had said is withheld", "broken_stream")
+        return dialect.fault_in_stream("the model's stream broke off; its text is withheld", "broken_stream")
     except LazarettoError as error:
         return dialect.fault_in_stream(str(error), "guard_unavailable")
     return written(events, raw)
@@ -306,7 +310,7 @@ def _silent_query(request: Request) -> bool:
 def _kept(answer: httpx.Response) -> dict[str, str]:
     """Headers of an answer that are passed on: ids, numbers and dates."""
     found = {name: answer.headers[name] for name in _BACK if name in answer.headers}
-    return {name: one for name, one in found.items() if cannot_carry_text(one, ID) or _DATE.fullmatch(one)}
+    return {name: value for name, value in found.items() if cannot_carry_text(value, ID) or _DATE.fullmatch(value)}
 
 
 def _json(data: Json, status: int, headers: Mapping[str, str] | None = None) -> Response:
@@ -323,7 +327,7 @@ def create_proxy(
 ) -> Starlette:
     """The proxy as an application; the caller closes the guards.
 
-    ``keys``: those of a key file; a crew sends one as ``x-lazaretto-key``, beside what its endpoint wants.
+    ``keys``: those of a key file; a crew sends one as ``x-lazaretto-key``, beside the headers its endpoint wants.
     """
     proxy = Proxy(guards, settings, keys, client)
 

@@ -1,4 +1,4 @@
-"""What becomes of a request, an answer, an error or a stream: every part of it is judged as its speaker's word."""
+"""Judges requests, answers, errors and streams: every part is judged as its speaker's text."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from lazaretto.names import MAX_NAME
 from lazaretto.types import Channel, SourceClass
 
 _REWRITTEN = ("content", "text", "refusal")
-"""Fields of an answer in which other words may stand: not in what tools are called with."""
+"""Fields of an answer in which other words may stand: not in arguments of tools."""
 
 
 class Refused(Exception):
     """A part of a request or an answer may not be passed on."""
 
     def __init__(self, verdict: JudgedPassage | None) -> None:
-        said = "it could not be judged" if verdict is None else f"{verdict.rule} ({verdict.item}): {verdict.reason}"
-        super().__init__(f"refused by {said}" if verdict else f"refused: {said}")
+        reason = "it could not be judged" if verdict is None else f"{verdict.rule} ({verdict.item}): {verdict.reason}"
+        super().__init__(f"refused by {reason}" if verdict else f"refused: {reason}")
         self.verdict = verdict
 
 
@@ -55,7 +55,7 @@ class ConversationAuditor:
     """A lower source for the role user, by a header."""
 
     async def asked(self, body: Json) -> PartCounts:
-        """Put notices in place of what may not be read; ``Refused`` where the crew's own word may not be."""
+        """Put notices in place of parts that may not be read; ``Refused`` if the crew's own words may not be."""
         sources = self.guard.policy.proxy
         if self.user_source:
             lower = marked_source({MARK: self.user_source}, sources.user) or sources.user
@@ -101,10 +101,10 @@ class ConversationAuditor:
     async def _judged(self, body: Json, known: frozenset[str]) -> Json:
         found = self.dialect.answered(body, self.guard.policy.proxy)
         echoes = [(unit, frozenset() if unit.rewritable else known) for unit in found]
-        said = [(unit, echo) for unit, echo in echoes if self._says_something(unit, echo)]
-        units = [unit for unit, _ in said]
+        kept = [(unit, echo) for unit, echo in echoes if self._says_something(unit, echo)]
+        units = [unit for unit, _ in kept]
         try:
-            done = await asyncio.gather(*(self._unit(unit, stop=True, known=echo, now=True) for unit, echo in said))
+            done = await asyncio.gather(*(self._unit(unit, stop=True, known=echo, now=True) for unit, echo in kept))
         except Refused as refused:
             return self.dialect.withhold(body, notice(refused.verdict))
         for unit, result in zip(units, done, strict=True):
@@ -133,25 +133,27 @@ class ConversationAuditor:
             return value
         return self.dialect.fault(read_strings(value).text[:2_000], "upstream_error")
 
-    async def streamed(self, said: StreamTexts, events: Sequence[Json], request: Json) -> str | None:
+    async def streamed(self, stream: StreamTexts, events: Sequence[Json], request: Json) -> str | None:
         """The words to say in place of a stream that may not be passed on; None where it may."""
-        held = await self._held(said)
+        held = await self._held(stream)
         return held if held is not None else await self.may_call(calls_in_stream(events), request)
 
-    async def _held(self, said: StreamTexts) -> str | None:
-        if said.unread:
+    async def _held(self, stream: StreamTexts) -> str | None:
+        if stream.unread:
             return COULD_NOT
         sources = self.guard.policy.proxy
-        passages = [Passage(text, channel=Channel.MESSAGE, source=sources.assistant) for text in said.texts]
-        passages += [Passage(said.rest, channel=Channel.MESSAGE, source=sources.assistant)] if said.rest else []
-        passages += [Passage(said.foreign, channel=Channel.TOOL, source=sources.tool)] if said.foreign else []
-        passages += [Passage(image=one, channel=Channel.IMAGE, source=sources.assistant) for one in said.pictures]
+        passages = [Passage(text, channel=Channel.MESSAGE, source=sources.assistant) for text in stream.texts]
+        passages += [Passage(stream.rest, channel=Channel.MESSAGE, source=sources.assistant)] if stream.rest else []
+        passages += [Passage(stream.foreign, channel=Channel.TOOL, source=sources.tool)] if stream.foreign else []
+        passages += [
+            Passage(image=picture, channel=Channel.IMAGE, source=sources.assistant) for picture in stream.pictures
+        ]
         verdicts: Sequence[JudgedPassage] = await asyncio.gather(*map(self._judge, passages))
-        held = next((notice(one) for one in verdicts if not one.allowed), None)
+        held = next((notice(verdict) for verdict in verdicts if not verdict.allowed), None)
         if held is None and self.guard.policy.actions:
-            for words in (*said.texts, said.rest):
+            for words in (*stream.texts, stream.rest):
                 self.guard.actions.has_said(self.agent, words)
-                given = read_object(words.encode("utf-8", "surrogatepass"))  # what a tool is called with, bit by bit
+                given = read_object(words.encode("utf-8", "surrogatepass"))  # arguments of a tool, bit by bit
                 if given is not None:
                     self.guard.actions.has_said(self.agent, read_strings(given).text)
         return held
@@ -174,8 +176,8 @@ class ConversationAuditor:
         )
 
     def _channel(self, unit: Unit, words: str) -> Channel:
-        """How a part of a request is read. Where calls are asked about, what a model is shown as its own earlier words,
-        and did not answer through here, is a document: a history comes from wherever it was stored."""
+        """How a part of a request is read. If calls are asked about, earlier words of the model that it did not answer
+        through here are a document: a history comes from wherever it was stored."""
         if not unit.by_model or not self.guard.policy.actions or self.guard.actions.said_before(self.agent, words):
             return unit.channel
         return Channel.DOCUMENT
@@ -185,12 +187,12 @@ class ConversationAuditor:
         part of an answer that was just given."""
 
         directory = self.guard.actions.listing(unit.tool, unit.answer) if unit.tool else None
-        told = {} if directory is None else {"tool": unit.tool, "answer": unit.answer}
+        directory_fields = {} if directory is None else {"tool": unit.tool, "answer": unit.answer}
         source = SourceClass.TOOL_OUTPUT_INTERNAL if directory is not None and not directory.speaks else unit.source
 
         async def text(words: str) -> str:
             channel = unit.channel if now else self._channel(unit, words)
-            verdict = await self._judge(Passage(words, channel=channel, source=source, **told))
+            verdict = await self._judge(Passage(words, channel=channel, source=source, **directory_fields))
             if now and unit.by_model and verdict.allowed and self.guard.policy.actions:
                 self.guard.actions.has_said(self.agent, words)
             if stop and not verdict.allowed and (verdict.replacement is None or not unit.rewritable):
@@ -211,13 +213,13 @@ class ConversationAuditor:
         return done
 
     def _of_pictures(self, source: SourceClass) -> SourceClass:
-        """Pictures are files: what stands in them is nobody's order, whoever sends them."""
+        """Pictures are files: text in them is nobody's order, no matter who sends them."""
         sources = self.guard.policy.proxy
         return sources.document if source in (sources.user, sources.system) else source
 
 
 def notice(verdict: JudgedPassage | None) -> str:
-    """What stands where something was held, or what the gates offer instead."""
+    """The text in the place of a held part: a notice, or the gates' replacement."""
     if verdict is None:
         return COULD_NOT
     return verdict.replacement or f"[withheld by Lazaretto: {verdict.rule}, {verdict.item}]"

@@ -30,7 +30,7 @@ class ToolCall:
 
 
 def calls_in(answer: Json) -> list[ToolCall]:
-    """The calls of a whole answer, in whichever dialect it is."""
+    """The calls of a whole answer, in any dialect."""
     found = [call for choice in dicts(answer.get("choices")) for call in _of_chat(choice.get("message"))]
     found += [call for item in dicts(answer.get("output")) for call in _of_item(item)]
     return found + [call for block in dicts(answer.get("content")) for call in _of_block(block)]
@@ -55,14 +55,14 @@ def calls_in_stream(events: Sequence[Json]) -> list[ToolCall]:
 
 
 def described(request: Json) -> dict[str, tuple[str, Mapping[str, Any] | None]]:
-    """What the request says of each tool: its description and the schema of its arguments."""
+    """By tool, its description and the schema of its arguments, as the request has them."""
     found: dict[str, tuple[str, Mapping[str, Any] | None]] = {}
     for tool in [*dicts(request.get("tools")), *dicts(request.get("functions"))]:
         inner = tool.get("function")
-        told = inner if isinstance(inner, dict) else tool
-        schema = told.get("parameters", told.get("input_schema"))
-        found[str(told.get("name", ""))] = (
-            str(told.get("description") or ""),
+        definition = inner if isinstance(inner, dict) else tool
+        schema = definition.get("parameters", definition.get("input_schema"))
+        found[str(definition.get("name", ""))] = (
+            str(definition.get("description") or ""),
             schema if isinstance(schema, dict) else None,
         )
     return found
@@ -84,7 +84,7 @@ def _old_form(message: Json) -> list[Json]:
 
 
 def _of_item(item: Json) -> list[ToolCall]:
-    """An item of OpenAI's responses; what the agent is to run has many kinds, and all of them end alike."""
+    """An item of OpenAI's responses; calls for the agent have many kinds, and all of them end alike."""
     kind = str(item.get("type", ""))
     if not kind.endswith("_call") or kind in _DONE_THERE:
         return []

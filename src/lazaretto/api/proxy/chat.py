@@ -50,8 +50,8 @@ class Chat:
             yield from self._message(message, setter(messages, place), sources, called)
         for key in ("documents", "prediction"):
             if isinstance(found := body.get(key), list):
-                for place, one in enumerate(found):
-                    yield of_document(one, setter(found, place), str, sources.document)
+                for place, document in enumerate(found):
+                    yield of_document(document, setter(found, place), str, sources.document)
             elif found is not None:
                 yield of_document(found, setter(body, key), lambda _: None, sources.document)
         yield from rest_of_request(body, ("messages", "documents", "prediction"), _OWN, sources)
@@ -71,10 +71,10 @@ class Chat:
             yield of_model(message, put, lambda words: _assistant(message, words), sources)
             return
         source = {"system": sources.system, "developer": sources.system, "user": sources.user}.get(str(role))
-        said = source or sources.document
-        yield from own_content(message, "content", said, sources, self.text_part)
+        source_class = source or sources.document
+        yield from own_content(message, "content", source_class, sources, self.text_part)
         rest = {key: value for key, value in message.items() if key != "content"}
-        yield settings(rest, message.update, Channel.MESSAGE, said)
+        yield settings(rest, message.update, Channel.MESSAGE, source_class)
 
     def answered(self, body: Json, sources: ProxySources) -> Iterator[Unit]:
         for choice in dicts(body.get("choices")):
@@ -82,8 +82,8 @@ class Chat:
                 yield of_model(choice["message"], setter(choice, "message"), str, sources)
             rest = {key: value for key, value in choice.items() if key not in ("message", *_repeated(choice))}
             yield settings(rest, choice.update, Channel.TOOL, sources.tool)
-        said = ("choices",) if isinstance(body.get("choices"), list) else ()
-        yield rest_of_answer(body, said, sources)
+        own_keys = ("choices",) if isinstance(body.get("choices"), list) else ()
+        yield rest_of_answer(body, own_keys, sources)
 
     def withhold(self, body: Json, notice: str) -> Json:
         message = {"role": "assistant", "content": notice}
@@ -135,13 +135,15 @@ def _repeated(choice: Json) -> tuple[str, ...]:
     found, message = choice.get("logprobs"), choice.get("message")
     if not isinstance(found, dict) or not isinstance(message, dict):
         return ()
-    said = {message.get("content"), message.get("refusal"), ""}
+    texts = {message.get("content"), message.get("refusal"), ""}
     for key, tokens in found.items():
         listed = list(dicts(tokens))
-        alike = all(len(str(other.get("token", ""))) < 64 for one in listed for other in dicts(one.get("top_logprobs")))
-        extra = any(set(one) - {"token", "logprob", "bytes", "top_logprobs"} for one in listed)
+        alike = all(
+            len(str(other.get("token", ""))) < 64 for entry in listed for other in dicts(entry.get("top_logprobs"))
+        )
+        extra = any(set(entry) - {"token", "logprob", "bytes", "top_logprobs"} for entry in listed)
         if key not in ("content", "refusal") or extra or not alike:
             return ()
-        if "".join(str(one.get("token", "")) for one in listed) not in said:
+        if "".join(str(entry.get("token", "")) for entry in listed) not in texts:
             return ()
     return ("logprobs",)

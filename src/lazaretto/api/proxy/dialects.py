@@ -20,22 +20,22 @@ class Dialect(Protocol):
 
     path: str
     name: str
-    """Its name in the table of what is left out (``ingest/left_out.py``)."""
+    """Its name in the table of parts left out (``ingest/left_out.py``)."""
 
     def text_part(self, words: str) -> Json:
         """A part of a message that says these words."""
 
     def asked(self, body: Json, sources: ProxySources) -> Iterator[Unit]:
-        """What the model would read."""
+        """The parts that the model would read."""
 
     def answered(self, body: Json, sources: ProxySources) -> Iterator[Unit]:
-        """What the agent would act on."""
+        """The parts that the agent would act on."""
 
     def withhold(self, body: Json, notice: str) -> Json:
         """An answer with nothing but the notice."""
 
     def foreign(self, event: Json) -> bool:
-        """Whether an event of a stream brings what a tool at the endpoint returned."""
+        """Whether an event of a stream brings a result of a tool at the endpoint."""
 
     def finished(self, events: Sequence[Json]) -> bool:
         """Whether a stream came to its end."""
@@ -57,34 +57,34 @@ def sse(data: Any, event: str = "") -> bytes:
 
 
 def dicts(value: Any) -> Iterator[Json]:
-    """The objects of a list; none where it is something else."""
-    return (one for one in value if isinstance(one, dict)) if isinstance(value, list) else iter(())
+    """The objects of a list; none if it is no list."""
+    return (item for item in value if isinstance(item, dict)) if isinstance(value, list) else iter(())
 
 
-def rest_of_request(body: Json, said: Sequence[str], own: Sequence[str], sources: ProxySources) -> Iterator[Unit]:
-    """What stands in a request besides messages: the crew's own settings, and fields that nobody here knows."""
+def rest_of_request(body: Json, own_keys: Sequence[str], own: Sequence[str], sources: ProxySources) -> Iterator[Unit]:
+    """The parts of a request besides messages: the crew's own settings, and unknown fields."""
     given = {key: body[key] for key in own if key in body}
     yield settings(given, body.update, Channel.MESSAGE, sources.system)
-    unknown = {key: value for key, value in body.items() if key not in (*said, *own)}
+    unknown = {key: value for key, value in body.items() if key not in (*own_keys, *own)}
     yield settings(unknown, body.update, Channel.DOCUMENT, sources.document)
 
 
-def rest_of_answer(body: Json, said: Sequence[str], sources: ProxySources) -> Unit:
-    """What stands in an answer besides what the model says."""
-    rest = {key: value for key, value in body.items() if key not in said}
+def rest_of_answer(body: Json, own_keys: Sequence[str], sources: ProxySources) -> Unit:
+    """The parts of an answer besides the model's text."""
+    rest = {key: value for key, value in body.items() if key not in own_keys}
     return settings(rest, body.update, Channel.TOOL, sources.tool)
 
 
 def of_model(value: Any, put: Any, instead: Any, sources: ProxySources) -> Unit:
-    """What a model said."""
+    """A text of the model."""
     return Unit(value, put, instead, Channel.MESSAGE, sources.assistant, by_model=True)
 
 
 def of_tool(value: Any, put: Any, instead: Any, sources: ProxySources) -> Unit:
-    """What a tool returned."""
+    """A result of a tool."""
     return Unit(value, put, instead, Channel.TOOL, sources.tool)
 
 
 def of_document(value: Any, put: Any, instead: Any, source: SourceClass) -> Unit:
-    """What a document says."""
+    """A text of a document."""
     return Unit(value, put, instead, Channel.DOCUMENT, source)

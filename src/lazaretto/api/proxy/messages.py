@@ -55,7 +55,7 @@ class Messages:
 
     def _message(self, message: Json, sources: ProxySources, called: Mapping[str, str]) -> Iterator[Unit]:
         role, content = message.get("role"), message.get("content")
-        said = {"user": sources.user, "system": sources.system}.get(str(role), sources.document)
+        source = {"user": sources.user, "system": sources.system}.get(str(role), sources.document)
         if role == "assistant" and isinstance(content, str):
             yield of_model(content, setter(message, "content"), str, sources)
         elif role == "assistant" and isinstance(content, list):
@@ -64,11 +64,11 @@ class Messages:
                 yield _result(block, put, sources, {}) or of_model(block, put, _instead(block), sources)
         else:
             yield from own_content(
-                message, "content", said, sources, self.text_part,
+                message, "content", source, sources, self.text_part,
                 lambda part, put: _result(part, put, sources, called if role == "user" else {}),
             )  # fmt: skip
         rest = {key: value for key, value in message.items() if key != "content"}
-        yield settings(rest, message.update, Channel.MESSAGE, said)
+        yield settings(rest, message.update, Channel.MESSAGE, source)
 
     def answered(self, body: Json, sources: ProxySources) -> Iterator[Unit]:
         content = body.get("content")
@@ -115,13 +115,13 @@ class Messages:
 
 
 def _from_tool(block: Any) -> bool:
-    """Whether a block brings what a tool returned, here or at the endpoint."""
+    """Whether a block brings a tool's result, from here or from the endpoint."""
     kind = str(block.get("type", "")) if isinstance(block, dict) else ""
     return kind.endswith(("tool_result", "_result_error"))
 
 
 def _result(block: Any, put: Any, sources: ProxySources, called: Mapping[str, str]) -> Unit | None:
-    """What a tool returned; ``called``: the tools of the calls that came before, by the calls' ids."""
+    """A tool's result; ``called``: the tools of the calls that came before, by the calls' ids."""
     if not _from_tool(block):
         return None
     marked = marked_source(block, sources.tool)
@@ -133,7 +133,7 @@ def _result(block: Any, put: Any, sources: ProxySources, called: Mapping[str, st
 
 
 def _instead(block: Any) -> Any:
-    """What stands in the place of a block; results and calls keep their ids, because each needs the other."""
+    """The replacement of a block; results and calls keep their ids, because each needs the other."""
     kind = block.get("type") if isinstance(block, dict) else None
     if kind == "tool_result":
         return lambda words: {"type": kind, "tool_use_id": block.get("tool_use_id", ""), "content": words}

@@ -1,4 +1,4 @@
-"""The parts of a request or an answer that are judged: where each stands, who wrote it, what may replace it.
+"""The parts of a request or an answer that are judged: place, writer and replacement of each.
 
 System and user roles and tools are the crew's own words. Tools' results, documents, files and unknown parts are
 foreign.
@@ -29,7 +29,7 @@ class Unit:
     put: Callable[[Any], None]
     """Puts a changed value in its place."""
     instead: Callable[[str], Any]
-    """What stands in its place where none of it may be passed on."""
+    """The replacement if none of it may be passed on."""
     channel: Channel
     source: SourceClass
     own: bool = False
@@ -39,13 +39,13 @@ class Unit:
     tool: str = ""
     """The tool that answered with it, by the model's own call in the same conversation; empty where none is known."""
     answer: Any = None
-    """What that tool answered, without what stands around it."""
+    """The tool's answer, without the text around it."""
     by_model: bool = False
-    """Whether it is what a model says: now in an answer, or earlier in a request's history."""
+    """Whether it is the model's text: now in an answer, or earlier in a request's history."""
 
 
 def words_in(content: Any) -> Any:
-    """What a tool answered: the words of its one part of text; anything else as it stands."""
+    """A tool's answer: the words of its one part of text; anything else as it stands."""
     if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict):
         words = content[0].get("text")
         return words if isinstance(words, str) else content
@@ -66,7 +66,7 @@ def objects(holder: Json, key: str) -> list[Json]:
     found = holder.get(key)
     if found is None:
         return []
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
         raise InputError(key, "is not a list of objects", "Send what the endpoint expects")
     return found
 
@@ -79,7 +79,7 @@ def own_content(
     text_part: Callable[[str], Json],
     tool: Callable[[Any, Callable[[Any], None]], Unit | None] = lambda part, put: None,
 ) -> Iterator[Unit]:
-    """The parts of what the crew says itself; those apart that it marked, or that are documents or tools' results."""
+    """The parts of the crew's own text; without those that it marked, and documents and tools' results."""
     content, marked = holder.get(key), marked_source(holder, source)
     if isinstance(content, str):
         yield of_role(content, setter(holder, key), str, marked or source, own=marked is None)
@@ -99,22 +99,22 @@ def _part(
     sources: ProxySources,
     text_part: Callable[[str], Json],
 ) -> Unit:
-    said = (marked_source(part, source) if isinstance(part, dict) else None) or marked
-    if said is None and isinstance(part, dict) and is_document(part):
-        said = sources.document
-    own = said is None and not (isinstance(part, dict) and is_picture(part))
-    return of_role(part, put, text_part, said or source, own=own)
+    claimed_source = (marked_source(part, source) if isinstance(part, dict) else None) or marked
+    if claimed_source is None and isinstance(part, dict) and is_document(part):
+        claimed_source = sources.document
+    own = claimed_source is None and not (isinstance(part, dict) and is_picture(part))
+    return of_role(part, put, text_part, claimed_source or source, own=own)
 
 
 def settings(value: Json, put: Callable[[Any], None], channel: Channel, source: SourceClass) -> Unit:
-    """Fields around what is said: they pass as they are, or not at all."""
+    """Fields around the text: they pass as they are, or not at all."""
     return Unit(value, put, str, channel, source, own=True, rewritable=False)
 
 
 def of_role(
     value: Any, put: Callable[[Any], None], instead: Callable[[str], Any], source: SourceClass, *, own: bool
 ) -> Unit:
-    """A part of a message; what is not the crew's own is a document to it."""
+    """A part of a message; a part that is not the crew's own is a document to it."""
     foreign = source in (SourceClass.UNTRUSTED_DOCUMENT, SourceClass.TOOL_OUTPUT_EXTERNAL)
     return Unit(value, put, instead, Channel.DOCUMENT if foreign else Channel.MESSAGE, source, own)
 
@@ -127,7 +127,7 @@ def marked_source(holder: Json, granted: SourceClass) -> SourceClass | None:
     if granted in (SourceClass.SYSTEM, SourceClass.DIRECT_USER):
         lower |= {SourceClass.TOOL_OUTPUT_EXTERNAL, SourceClass.AGENT_MESSAGE, SourceClass.MODEL_INFERENCE}
     if word not in lower:
-        allowed = ", ".join(sorted(one.value for one in lower))
+        allowed = ", ".join(sorted(source.value for source in lower))
         raise InputError(MARK, f"is {word!r}, and may only lower trust here", f"Use one of {allowed}")
     return SourceClass(word)
 
@@ -148,7 +148,7 @@ def is_picture(part: Json) -> bool:
 
 
 def named_elsewhere(part: Json) -> bool:
-    """Whether a part only names what the endpoint would fetch, or is sound or film: nobody here can judge it."""
+    """Whether a part only names something the endpoint would fetch, or is sound or film: nothing here can judge it."""
     kind = str(part.get("type"))
     if kind in _ELSEWHERE:
         return True

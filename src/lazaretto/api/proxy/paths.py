@@ -1,4 +1,4 @@
-"""Which paths the proxy knows. A request is sent on under the name in this table, never under the one it came by."""
+"""The paths that the proxy knows. A request is sent on under the name in this table, never under its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GUARDED = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
 PASSED: Mapping[str, str] = MappingProxyType(
     {"/v1/models": "GET", "/v1/embeddings": "POST", "/v1/messages/count_tokens": "POST"}
 )
-"""Calls whose answers give an agent nothing to act on: of these answers only what cannot carry text is passed on."""
+"""Calls whose answers give an agent nothing to act on: only parts that cannot carry text are passed on."""
 _ONE_MODEL = re.compile(r"/v1/models/[A-Za-z0-9][A-Za-z0-9._\-]*(?:[/:][A-Za-z0-9][A-Za-z0-9._\-]*){0,2}")
 _MOST_DECODED = 5
 

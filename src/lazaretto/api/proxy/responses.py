@@ -32,7 +32,7 @@ _OWN = ("instructions", "tools", "tool_choice", "text", "reasoning", "model", "i
         "user", "safety_identifier", "prompt_cache_key", "previous_response_id", "conversation", "metadata",
         "stream_options", "max_tool_calls", "background")  # fmt: skip
 _BROUGHT = frozenset({"output", "outputs", "results", "error", "tools", "result", "logs"})
-"""Fields of an item in which something comes from outside: what a tool returned, or says of itself."""
+"""Fields of an item with content from outside: a tool's result, or its description of itself."""
 
 
 class Responses:
@@ -54,7 +54,7 @@ class Responses:
                     called[str(item.get("call_id"))] = name_of(item.get("name"))
                 yield from self._item(item, setter(items, place), sources, called)
         prompt = body.get("prompt")
-        if prompt is not None:  # a template of the operator's own, filled in with what comes from anywhere
+        if prompt is not None:  # a template of the operator's own, filled in with values from anywhere
             yield of_document(prompt, setter(body, "prompt"), lambda _: {}, sources.document)
         yield from rest_of_request(body, ("input", "prompt"), _OWN, sources)
 
@@ -72,7 +72,7 @@ class Responses:
             yield from own_content(item, "content", source, sources, self.text_part)
             rest = {key: value for key, value in item.items() if key != "content"}
             yield settings(rest, item.update, Channel.MESSAGE, source)
-        else:  # what the model said, called or thought
+        else:  # the model's text, calls or thoughts
             yield of_model(item, put, lambda words: self._instead(item, words), sources)
 
     def _instead(self, item: Json, words: str) -> Json:

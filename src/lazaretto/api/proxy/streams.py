@@ -1,4 +1,4 @@
-"""A stream of events, read to its end, and how it is sent on: written anew, without comments, ids or other lines."""
+"""A stream of events, read to its end, and sent on: written again, without comments, ids or other lines."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ class StreamTexts:
     rest: str
     """Every other string."""
     foreign: str
-    """Those of ``rest`` that tools at the endpoint returned."""
+    """The strings of ``rest`` that tools at the endpoint returned."""
     pictures: tuple[bytes, ...]
     unread: bool
     """Whether a part of it cannot be read."""
 
 
-def said_in(events: Sequence[StreamEvent], dialect: Dialect, known: frozenset[str]) -> StreamTexts:
+def texts_of_stream(events: Sequence[StreamEvent], dialect: Dialect, known: frozenset[str]) -> StreamTexts:
     """Everything that a stream says; ``known``: strings of the request, which were judged before."""
     bits: dict[Any, tuple[Path, list[str]]] = {}
     rest: dict[str, Found] = {}
@@ -82,31 +82,31 @@ def said_in(events: Sequence[StreamEvent], dialect: Dialect, known: frozenset[st
     unread, table = False, left_out(dialect.name)
     for event in events:
         reading = read_strings(event.data, lambda path, value: _is_whole(path, dialect) and table(path, value))
-        pictures += [one.data for one in reading.pictures]
+        pictures += [picture.data for picture in reading.pictures]
         unread |= not reading.whole
         other = foreign if dialect.foreign(event.data) else rest
-        for path, bit in {one.path: one for one in reading.texts if _is_bit(one)}.items():
+        for path, bit in {found.path: found for found in reading.texts if _is_bit(found)}.items():
             bits.setdefault(_place(event.data, path), (path, []))[1].append(_at(event.data, bit))
-        for one in reading.texts:
-            if not _is_bit(one) and not (_is_echo(one) and one.text in known):
-                other.setdefault(one.text, one)
+        for found in reading.texts:
+            if not _is_bit(found) and not (_is_echo(found) and found.text in known):
+                other.setdefault(found.text, found)
     put_together = [
         (path, parts[0] if len(set(parts)) == 1 else "".join(parts), parts) for path, parts in bits.values()
     ]
     whole = [read_strings("".join(parts)) for path, text, parts in put_together if not table(path, text)]
-    pictures += [one.data for reading in whole for one in reading.pictures]
+    pictures += [picture.data for reading in whole for picture in reading.pictures]
     unread |= not all(reading.whole for reading in whole)
     texts = tuple(dict.fromkeys(reading.text for reading in whole if reading.text.strip()))
     return StreamTexts(texts, _all(rest, {*texts}), _all(foreign, {*texts}), tuple(pictures), unread)
 
 
 def _all(found: dict[str, Found], again: set[str]) -> str:
-    return joined(tuple(one for text, one in found.items() if text not in again))
+    return joined(tuple(string for text, string in found.items() if text not in again))
 
 
-def _is_bit(one: Found) -> bool:
+def _is_bit(found: Found) -> bool:
     """Whether a string is a piece of a text that comes bit by bit."""
-    return "delta" in one.path and not one.is_key
+    return "delta" in found.path and not found.is_key
 
 
 def _is_whole(path: Path, dialect: Dialect) -> bool:
@@ -115,21 +115,21 @@ def _is_whole(path: Path, dialect: Dialect) -> bool:
     return "delta" not in path or path[-1] == KEY or LEFT_OUT[dialect.name].get(name) is BASE64
 
 
-def _is_echo(one: Found) -> bool:
+def _is_echo(found: Found) -> bool:
     """Whether a string stands where an endpoint repeats the request's settings."""
-    return one.path[0] == "response" and one.path[1:2] != ("output",)
+    return found.path[0] == "response" and found.path[1:2] != ("output",)
 
 
-def _at(data: Any, one: Found) -> str:
+def _at(data: Any, found: Found) -> str:
     """The string as it stands in the event, spaces and all."""
     value = data
-    for step in one.path:
+    for step in found.path:
         value = value[step]
-    return value if isinstance(value, str) else one.text
+    return value if isinstance(value, str) else found.text
 
 
 def _place(event: Json, path: Path) -> tuple[Any, ...]:
-    """Which text a bit belongs to: its kind of event, its path, and the indexes it names."""
+    """The text that a bit belongs to: its kind of event, its path, and the indexes it names."""
     return (event.get("type"), *_indexed(event, path), *(str(event.get(name)) for name in _AT))
 
 
@@ -145,4 +145,4 @@ def _indexed(value: Any, path: Path) -> Iterator[Any]:
 def strings_of(body: Any) -> frozenset[str]:
     """Every string of a request: an answer that repeats one says nothing new."""
     reading: ReadStrings = read_strings(body)
-    return frozenset(one.text for one in reading.texts)
+    return frozenset(found.text for found in reading.texts)

@@ -1,4 +1,4 @@
-"""The last gate over HTTP: tasks, calls, and what people answer about them."""
+"""The last gate over HTTP: tasks, calls, and people's answers about them."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ class Endorsed(Body):
 
 @router.post("/tasks", response_model=DecisionAnswer)
 async def begin_task(body: TaskBody, guard: TheGuard, caller: Anyone) -> Response:
-    """Tell an agent what to do; needs a key that may speak as the user."""
-    said = claimed(caller, guard, body.agent, body.source, Channel.MESSAGE)
-    return ruled(await guard.begin_task(body.text, tools=body.tools, **plain(said)))
+    """Give an agent a task; needs a key that may speak as the user."""
+    claim = claimed(caller, guard, body.agent, body.source, Channel.MESSAGE)
+    return ruled(await guard.begin_task(body.text, tools=body.tools, **plain(claim)))
 
 
 @router.post("/authorize", response_model=Authorization)

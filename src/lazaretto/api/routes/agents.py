@@ -1,4 +1,4 @@
-"""What agents do: have things judged, keep, recall, pass on, report."""
+"""Calls for agents: judge, keep, recall, send, report."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def check(body: CheckBody, guard: TheGuard, caller: Anyone, once: Once = N
         asked |= {"tool": body.tool}
         if guard.actions.settings.is_directory(body.tool):
             claimed(caller, guard, body.agent, SourceClass.TOOL_OUTPUT_INTERNAL, channel)  # or it is refused
-            asked |= {"source": body.source}  # where nothing is claimed, what the directory answered decides
+            asked |= {"source": body.source}  # without a claim, the directory's answer decides
     return ruled(await guard.check(body.text, image=body.picture(), channel=channel, once=_own(once, caller), **asked))
 
 
@@ -77,7 +77,7 @@ async def remember(body: RememberBody, guard: TheGuard, caller: Anyone, once: On
 async def remember_batch(body: RememberBatch, guard: TheGuard, caller: Anyone) -> Response:
     """Judge and keep memories, one after the other in their order, each as if it had been sent alone.
 
-    What one says counts for the next. One that fails says so in its place, and the others are kept all the same.
+    Each memory counts for the next. A failed one has its error in its place, and the others are kept all the same.
     """
     results = []
     for item in body.items:
@@ -101,7 +101,7 @@ async def recall(body: RecallBody, guard: TheGuard, caller: Anyone) -> Response:
 async def recall_refs(body: RecallRefsBody, guard: TheGuard, caller: Anyone) -> Response:
     """Of records in your own store, those that an agent may use; the reading is recorded."""
     caller.identity.speak_as(body.agent)
-    refs = [check_ref(one, f"refs[{number}]") for number, one in enumerate(body.refs)]
+    refs = [check_ref(ref, f"refs[{number}]") for number, ref in enumerate(body.refs)]
     found = await guard.recall(
         agent=body.agent, items=refs, min_trust=body.min_trust, principal=caller.identity.principal(body.agent)
     )
@@ -123,9 +123,9 @@ async def forget(body: ForgetBody, guard: TheGuard, caller: Anyone) -> Response:
 @router.post("/exchange", response_model=DecisionAnswer)
 async def exchange(body: ExchangeBody, guard: TheGuard, caller: Anyone, once: Once = None) -> Response:
     """Judge a message or picture from one agent to another."""
-    said = claimed(caller, guard, body.sender, body.source)
-    sent = {"sender": said.agent, "receiver": body.receiver, "source": said.source, "parents": body.parents}
-    sent |= {"principal": said.principal, "once": _own(once, caller)}
+    claim = claimed(caller, guard, body.sender, body.source)
+    sent = {"sender": claim.agent, "receiver": body.receiver, "source": claim.source, "parents": body.parents}
+    sent |= {"principal": claim.principal, "once": _own(once, caller)}
     return ruled(await guard.exchange(body.text, image=body.picture(), **sent))  # type: ignore[arg-type]
 
 
@@ -133,14 +133,14 @@ async def exchange(body: ExchangeBody, guard: TheGuard, caller: Anyone, once: On
 async def report(body: ReportBody, guard: TheGuard, caller: Anyone) -> Response:
     """Record a decision of an agent and how it went."""
     caller.identity.speak_as(body.agent)
-    told = {"agent": body.agent, "success": body.success, "rests_on": body.rests_on}
-    told |= {"principal": caller.identity.principal(body.agent)}
-    return answer({"decision": await guard.report(body.what, **told)})  # type: ignore[arg-type]
+    fields = {"agent": body.agent, "success": body.success, "rests_on": body.rests_on}
+    fields |= {"principal": caller.identity.principal(body.agent)}
+    return answer({"decision": await guard.report(body.what, **fields)})  # type: ignore[arg-type]
 
 
 @router.post("/before-turn", response_model=BeforeTurnAnswer)
 async def before_turn(body: BeforeTurnBody, guard: TheGuard, caller: Anyone) -> Response:
-    """Rehearse what an agent would say, and take out what would speak through it.
+    """Rehearse an agent's turn, and remove memories that would speak through it.
 
     The policy's `[gates.foresight]` must name a calibration and a model.
     """
@@ -151,18 +151,18 @@ async def before_turn(body: BeforeTurnBody, guard: TheGuard, caller: Anyone) -> 
 
 @router.post("/screen", response_model=DecisionAnswer)
 async def screen(body: ScreenBody, guard: TheGuard, caller: Anyone) -> Response:
-    """What the gates say of something; nothing is recorded."""
+    """The gates' decision; nothing is recorded."""
     return ruled(await _screened(body, guard, caller))
 
 
 @router.post("/screen/batch", response_model=ScreenResults)
 async def screen_batch(body: ScreenBatch, guard: TheGuard, caller: Anyone) -> Response:
-    """What the gates say of each; nothing is recorded."""
+    """The gates' decision for each; nothing is recorded."""
 
-    async def one(item: ScreenBody) -> dict[str, Any]:
+    async def screened(item: ScreenBody) -> dict[str, Any]:
         return decision_data(await _screened(item, guard, caller))
 
-    return answer({"results": await _each(body.items, one)})
+    return answer({"results": await _each(body.items, screened)})
 
 
 @router.post("/audit", response_model=AuditAnswer)
@@ -178,9 +178,9 @@ async def audit_batch(body: AuditBatch, guard: TheGuard, _: Anyone) -> Response:
 
 
 async def _remembered(body: RememberBody, guard: Guard, caller: Caller, once: str | None) -> Decision:
-    said = claimed(caller, guard, body.agent, body.source, Channel.MEMORY)
+    claim = claimed(caller, guard, body.agent, body.source, Channel.MEMORY)
     fields = None if body.fields is None else body.fields.model_dump()
-    asked = {**plain(said), "parents": body.parents, "key": body.key, "fields": fields}
+    asked = {**plain(claim), "parents": body.parents, "key": body.key, "fields": fields}
     asked |= {"ref": body.ref, "value": body.value}
     return await guard.remember(body.text, image=body.picture(), once=_own(once, caller), **asked)
 
@@ -192,9 +192,9 @@ def _own(once: str | None, caller: Caller) -> str | None:
 
 async def _screened(body: ScreenBody, guard: Guard, caller: Caller) -> Decision:
     agent = caller.agents[0] if caller.agents else NOBODY
-    said = claimed(caller, guard, agent, body.source, body.channel)
+    claim = claimed(caller, guard, agent, body.source, body.channel)
     fields = None if body.fields is None else body.fields.model_dump()
-    asked = {**plain(said), "channel": body.channel, "fields": fields, "key": body.key}
+    asked = {**plain(claim), "channel": body.channel, "fields": fields, "key": body.key}
     return await guard.screen(body.text, image=decoded(body.image), **asked)
 
 
@@ -203,10 +203,10 @@ async def _audited(body: AuditBody, guard: Guard) -> dict[str, Any]:
 
 
 async def _each(items: Any, work: Any) -> list[dict[str, Any]]:
-    """``work`` on every item, some at a time; what is wrong with one is said in its place."""
+    """``work`` on every item, some at a time; an error stands in the place of its item."""
     room = asyncio.Semaphore(AT_ONCE)
 
-    async def one(item: Any) -> dict[str, Any]:
+    async def worked(item: Any) -> dict[str, Any]:
         async with room:
             try:
                 done: dict[str, Any] = await work(item)
@@ -214,4 +214,4 @@ async def _each(items: Any, work: Any) -> list[dict[str, Any]]:
             except InputError as error:
                 return fault(error)
 
-    return list(await asyncio.gather(*map(one, items)))
+    return list(await asyncio.gather(*map(worked, items)))

@@ -28,7 +28,7 @@ except ImportError:
 router = APIRouter(tags=["compatible"])
 MODEL = "lazaretto"
 HELD = "lazaretto/held"
-"""Our own category: the guard would hold it, for whatever reason."""
+"""Our own category: the guard would hold it, for any reason."""
 CATEGORIES: dict[str, tuple[str, ...]] = {
     "harassment": ("S5",), "harassment/threatening": (), "hate": ("S10",), "hate/threatening": (),
     "illicit": ("S2", "S14"), "illicit/violent": ("S1", "S9"), "self-harm": ("S11",), "self-harm/instructions": (),
@@ -45,7 +45,7 @@ class Address(BaseModel):
 
 
 class Part(BaseModel):
-    """A piece of what is to be judged together."""
+    """A piece of a content that is judged as a whole."""
 
     type: Literal["text", "image_url"]
     text: str = ""
@@ -84,14 +84,14 @@ class ModerationAnswer(BaseModel):
 @router.post("/v1/moderations", response_model=ModerationAnswer)
 async def moderations(body: ModerationBody, request: Request, guard: TheGuard, caller: Anyone) -> Response:
     """Judge texts and pictures as OpenAI's moderation does: its clients work with this server as base URL. Nothing is
-    recorded. ``flagged`` is what the guard would hold; the category ``lazaretto/held`` says so where no other fits."""
+    recorded. ``flagged``: the guard would hold it; the category ``lazaretto/held`` says so if no other fits."""
     given = [body.input] if isinstance(body.input, str) else body.input
-    texts = [one for one in given if isinstance(one, str)]
+    texts = [part for part in given if isinstance(part, str)]
     if texts:
         judged = await asyncio.gather(*(_screened(guard, caller, text, None) for text in texts))
-        results = [_result([one], ["text"]) for one in judged]
+        results = [_result([decision], ["text"]) for decision in judged]
     else:
-        results = [await _together([one for one in given if isinstance(one, Part)], request, guard, caller)]
+        results = [await _together([part for part in given if isinstance(part, Part)], request, guard, caller)]
     return answer({"id": new_id("modr"), "model": MODEL, "results": results})
 
 
@@ -167,7 +167,7 @@ def _raise(scores: dict[str, float], name: str, risk: float) -> None:
 
 
 class GuardrailBody(BaseModel):
-    """What LiteLLM's generic guardrail sends; what we do not use is ignored."""
+    """The request of LiteLLM's generic guardrail; fields that we do not use are ignored."""
 
     model_config = ConfigDict(extra="ignore")
     input_type: Literal["request", "response"]
@@ -181,7 +181,7 @@ class GuardrailBody(BaseModel):
 
 
 class GuardrailAnswer(BaseModel):
-    """The answer to LiteLLM: what it does with the texts."""
+    """The answer to LiteLLM: the action for the texts."""
 
     action: Literal["NONE", "BLOCKED", "GUARDRAIL_INTERVENED"]
     blocked_reason: str | None = None
@@ -207,16 +207,16 @@ async def litellm_guardrail(body: GuardrailBody, request: Request, guard: TheGua
         passages.append(Passage(image=picture, channel=Channel.IMAGE))
     conversation = body.litellm_trace_id or ""
     work = (
-        judge(guard, one, agent=agent, conversation=conversation, principal=who)
-        for one in passages
-        if one.text.strip() or one.image
+        judge(guard, passage, agent=agent, conversation=conversation, principal=who)
+        for passage in passages
+        if passage.text.strip() or passage.image
     )
     judged = await asyncio.gather(*work)
-    refused = [one for one in judged if not one.allowed and one.replacement is None]
+    refused = [verdict for verdict in judged if not verdict.allowed and verdict.replacement is None]
     if refused:
-        said = f"{refused[0].rule}: {refused[0].reason}"
-        return answer({"action": "BLOCKED", "blocked_reason": said, "texts": None})
-    if any(not one.allowed for one in judged):
+        reason = f"{refused[0].rule}: {refused[0].reason}"
+        return answer({"action": "BLOCKED", "blocked_reason": reason, "texts": None})
+    if any(not verdict.allowed for verdict in judged):
         return answer({"action": "GUARDRAIL_INTERVENED", "blocked_reason": None, "texts": _mended(texts, judged)})
     return answer({"action": "NONE", "blocked_reason": None, "texts": None})
 
@@ -225,17 +225,17 @@ def _mended(texts: Sequence[str], judged: Sequence[JudgedPassage]) -> list[str]:
     waiting = iter(judged)
     mended = []
     for text in texts:
-        one = next(waiting) if text.strip() else None
-        mended.append(text if one is None or one.allowed else one.replacement or "")
+        verdict = next(waiting) if text.strip() else None
+        mended.append(text if verdict is None or verdict.allowed else verdict.replacement or "")
     return mended
 
 
 def _agent(body: GuardrailBody, caller: Caller) -> str:
     named = (body.additional_provider_specific_params or {}).get("agent")
     data: Mapping[str, Any] = body.request_data or {}
-    for one in (named, data.get("user_api_key_alias"), data.get("user_api_key_user_id")):
-        if isinstance(one, str) and one.strip():
-            return one
+    for name in (named, data.get("user_api_key_alias"), data.get("user_api_key_user_id")):
+        if isinstance(name, str) and name.strip():
+            return name
     return caller.agents[0] if caller.agents else "litellm"
 
 

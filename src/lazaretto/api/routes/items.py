@@ -1,4 +1,4 @@
-"""What people do with items: look at them, and settle what waits for a person."""
+"""Calls for people: look at items, and settle those that wait for a person."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def items(
     _: Reviewer,
     agent: str | None = None,
     channel: Channel | None = None,
-    hidden: bool = Query(False, description="Also what is held, replaced or erased."),
+    hidden: bool = Query(False, description="Also held, replaced and erased items."),
     query: str | None = Query(None, description="Words to look for; only memories in use are searched."),
     limit: int = Limit,
 ) -> Response:
@@ -52,7 +52,7 @@ async def items(
 
     def read() -> list[dict[str, Any]]:
         if query is not None:
-            found = [one for one, _score in guard.ledger.search(query, agent=agent, limit=limit)]
+            found = [item for item, _score in guard.ledger.search(query, agent=agent, limit=limit)]
         else:
             found = guard.ledger.items(agent=agent, channel=channel, hidden=hidden, limit=limit)
         return _with_states(guard, found)
@@ -82,7 +82,7 @@ async def item_detail(item: str, guard: TheGuard, _: Reviewer) -> Response:
 
 @router.get("/items/{item}/image", response_class=Response)
 async def image(item: str, guard: TheGuard, _: Reviewer) -> Response:
-    """The picture of an item, as it came in; no browser is to guess what it is."""
+    """The picture of an item, as it came in; browsers must not guess its type."""
     digest = (await asyncio.to_thread(guard.ledger.item, item)).image
     if digest is None:
         raise UnknownItem(item, guard.ledger.namespace, "image")
@@ -94,26 +94,26 @@ async def image(item: str, guard: TheGuard, _: Reviewer) -> Response:
 
 @router.get("/held", response_model=list[Held])
 async def held(guard: TheGuard, _: Reviewer, limit: int = Limit) -> Response:
-    """What waits for a person, disputed rulings first."""
+    """Items that wait for a person, disputed rulings first."""
     return answer(await guard.held(limit=limit))
 
 
 @router.post("/items/{item}/label", response_model=Event)
 async def label(item: str, body: LabelBody, guard: TheGuard, caller: Reviewer) -> Response:
-    """A person's word on an item: harmful or benign. Whoever has a key of their own signs with its name."""
+    """Label an item: harmful or benign. A caller with a key of their own signs with its name."""
     word: Literal["harmful", "benign"] = body.label  # type: ignore[assignment]  # any other word is an InputError
     return answer(await guard.label(item, word, by=signature(caller, body.by), caller=caller.identity))
 
 
 @router.get("/labels", response_model=list[LabelDecision])
 async def labels(guard: TheGuard, _: Reviewer, limit: int = Limit) -> Response:
-    """What people called harmful or benign, the newest first."""
+    """People's labels (harmful or benign), the newest first."""
     return answer(await guard.labels(limit=limit))
 
 
 @router.post("/labels/{decision}/undo", response_model=Withdrawal)
 async def unlabel(decision: int, body: UnlabelBody, guard: TheGuard, caller: Reviewer) -> Response:
-    """Take back a label: items and block list are as before it. What cannot be put back is named."""
+    """Take back a label: items and block list are as before it. Changes that cannot be undone are named."""
     return answer(await guard.unlabel(decision, by=signature(caller, body.by), caller=caller.identity))
 
 
@@ -148,5 +148,5 @@ def _row(item: Observation, state: ItemState) -> dict[str, Any]:
 
 
 def _with_states(guard: Guard, found: Sequence[Observation]) -> list[dict[str, Any]]:
-    states = guard.ledger.states([one.id for one in found])
-    return [_row(one, states[one.id]) for one in found]
+    states = guard.ledger.states([item.id for item in found])
+    return [_row(item, states[item.id]) for item in found]

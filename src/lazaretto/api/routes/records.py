@@ -22,13 +22,15 @@ router = APIRouter(prefix="/v1", tags=["records of your own store"])
 
 @router.post("/records/import", response_model=ImportedAnswer)
 async def import_records(body: ImportBody, guard: TheGuard, caller: Reviewer) -> Response:
-    """Judge and record what your store holds already; what is known as it is costs nothing."""
+    """Judge and record the records of your store; records that are already known cost nothing."""
     records = []
-    for number, one in enumerate(body.records):
-        said = claimed(caller, guard, one.agent or body.agent, one.source, Channel.MEMORY)
-        parents = tuple(parent if isinstance(parent, str) else Ref(*parent) for parent in one.parents)
-        ref = check_ref(one.ref, f"records[{number}].ref")
-        records.append(ExternalRecord(ref, one.value, one.agent, said.source, parents, one.time, said.principal))
+    for number, record in enumerate(body.records):
+        claim = claimed(caller, guard, record.agent or body.agent, record.source, Channel.MEMORY)
+        parents = tuple(parent if isinstance(parent, str) else Ref(*parent) for parent in record.parents)
+        ref = check_ref(record.ref, f"records[{number}].ref")
+        records.append(
+            ExternalRecord(ref, record.value, record.agent, claim.source, parents, record.time, claim.principal)
+        )
     done = await guard.stores.import_records(records, agent=body.agent)
     refused = [{"ref": ref, "reason": reason} for ref, reason in done.refused]
     items = [{"ref": ref, "item": item} for ref, item in done.items]
@@ -38,10 +40,10 @@ async def import_records(body: ImportBody, guard: TheGuard, caller: Reviewer) ->
 @router.post("/records/reconcile", response_model=ReconciledAnswer)
 async def reconcile(body: ReconcileBody, guard: TheGuard, _: Reviewer) -> Response:
     """How your store and the ledger differ; send everything the namespace holds. Nothing is changed."""
-    refs = [check_ref((body.system, body.namespace, one.key)) for one in body.records]
-    entries = [(ref.namespace, ref.key, one.value) for ref, one in zip(refs, body.records, strict=True)]
+    refs = [check_ref((body.system, body.namespace, record.key)) for record in body.records]
+    entries = [(ref.namespace, ref.key, record.value) for ref, record in zip(refs, body.records, strict=True)]
     found = await guard.stores.reconcile(body.system, body.namespace, entries=entries)
-    unknown, changed = ([one.ref for one in several] for several in (found.unknown, found.changed))
+    unknown, changed = ([record.ref for record in several] for several in (found.unknown, found.changed))
     differs = {"unknown": unknown, "changed": changed, "held": found.held, "missing": found.missing}
     return answer({"clean": found.clean, **differs, "same": found.same})
 
@@ -53,14 +55,14 @@ async def write_backs(
     system: Annotated[str, Query(description="The store's name, as in `ref`.")],
     limit: Annotated[int, Query(ge=1, le=MOST_AT_ONCE)] = MOST_AT_ONCE,
 ) -> Response:
-    """What your store has to be given so that it follows rulings and repairs: do it, then say so."""
+    """Writes that bring your store in step with rulings and repairs: make them, then report them."""
     return answer(await guard.stores.due_writes(system, limit=limit))
 
 
 @router.post("/write-backs/done", response_model=NotedWrites)
 async def written(body: WrittenBody, guard: TheGuard, _: Reviewer) -> Response:
-    """Say what was written, or why it could not be. May be sent again."""
+    """Report a write, or why it failed. May be sent again."""
     noted = 0
-    for one in body.writes:
-        noted += await guard.stores.note_written(one.ref, item=one.item, write=one.write, error=one.error)
+    for write in body.writes:
+        noted += await guard.stores.note_written(write.ref, item=write.item, write=write.write, error=write.error)
     return answer({"noted": noted})

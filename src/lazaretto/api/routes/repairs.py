@@ -29,12 +29,12 @@ except ImportError:
 
 router = APIRouter(prefix="/v1/repairs", tags=["repairs"])
 PLANNED = "plan_sha256"
-"""What the ledger keeps of a plan that was handed out: nothing but what it must be when it comes back."""
+"""The key of a plan's digest in the ledger: a plan that comes back must have it."""
 
 
 @router.post("/plan", response_model=RepairPlan)
 async def plan(body: PlanBody, guard: TheGuard, caller: Reviewer) -> Response:
-    """What a repair would do and cost; nothing is changed."""
+    """The steps and cost of a repair; nothing is changed."""
     made = await guard.repairs.plan(body.item, make_repair(body.repair, body.options), reason=body.reason)
     noted = {PLANNED: plan_digest(made), "by": caller.name}
     await asyncio.to_thread(guard.ledger.append, [Draft(EventKind.NOTED, made.id, body=noted)])
@@ -50,7 +50,7 @@ async def dry_run(body: RepairPlan, guard: TheGuard, _: Reviewer) -> Response:
 
 @router.post("/apply", response_model=ReceiptAnswer)
 async def apply(body: RepairPlan, guard: TheGuard, caller: Reviewer) -> Response:
-    """Do what a plan says, as a whole; it must be one that this server made, unaltered."""
+    """Apply a plan, as a whole; it must be one that this server made, unaltered."""
     await asyncio.to_thread(_require_own, body, guard)
     return answer(await guard.repairs.apply(body, caller=caller.identity))
 
@@ -58,20 +58,20 @@ async def apply(body: RepairPlan, guard: TheGuard, caller: Reviewer) -> Response
 @router.get("/proposals", response_model=list[ProposalAnswer])
 async def proposals(guard: TheGuard, _: Reviewer) -> Response:
     """Repairs that looking again proposes and nobody has decided on, newest first."""
-    return answer([{**plain(one), "counts": one.counts} for one in await guard.repairs.proposals()])
+    return answer([{**plain(proposal), "counts": proposal.counts} for proposal in await guard.repairs.proposals()])
 
 
 @router.get("/proposals/{proposal}", response_model=ProposedAnswer)
 async def proposal(proposal: str, guard: TheGuard, _: Reviewer) -> Response:
-    """What a proposal would do now, with what each item says before and after; nothing is changed."""
+    """The steps of a proposal as of now, with each item's text before and after; nothing is changed."""
     found = await guard.repairs.proposal(proposal)
-    told = {**plain(found.proposal), "counts": found.proposal.counts}
-    return answer({"proposal": told, "changes": found.changes, "left": found.plan.left, "seen": found.seen})
+    data = {**plain(found.proposal), "counts": found.proposal.counts}
+    return answer({"proposal": data, "changes": found.changes, "left": found.plan.left, "seen": found.seen})
 
 
 @router.post("/proposals/{proposal}/apply", response_model=ReceiptAnswer)
 async def accept(proposal: str, body: AcceptBody, guard: TheGuard, caller: Reviewer) -> Response:
-    """Do what a proposal says, if that is still what was ``seen``."""
+    """Apply a proposal, if its work is still the work that was ``seen``."""
     return answer(await guard.repairs.accept(proposal, by=caller.name, seen=body.seen, caller=caller.identity))
 
 
@@ -95,7 +95,7 @@ async def receipts(guard: TheGuard, _: Reviewer) -> Response:
 
 
 def plan_digest(plan: RepairPlan) -> str:
-    """What two plans share only when they are the same, word for word."""
+    """Equal only for plans that are the same, word for word."""
     return hashlib.sha256(orjson.dumps(plain(plan), option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)).hexdigest()
 
 

@@ -43,11 +43,11 @@ async def metrics(request: Request, _: Reviewer) -> Response:
 
 @router.get("/v1/whoami", response_model=Whoami)
 async def whoami(request: Request, guard: TheGuard, caller: Anyone) -> Response:
-    """Who the server takes the caller for."""
+    """The caller as the server knows it."""
     who, trust = caller.identity, guard.policy.trust.table()
     sources = [source for source in SourceClass if who.may_claim(source, trust)]
-    told = {"name": caller.name, "role": caller.role, "agents": caller.agents, "sources": sources}
-    return answer({**told, "namespace": guard.ledger.namespace, "open": request.app.state.door.open})
+    data = {"name": caller.name, "role": caller.role, "agents": caller.agents, "sources": sources}
+    return answer({**data, "namespace": guard.ledger.namespace, "open": request.app.state.door.open})
 
 
 @router.get("/v1/policy", response_model=dict[str, Any])
@@ -72,7 +72,7 @@ async def thresholds(guard: TheGuard, _: Reviewer) -> Response:
 
 @router.get("/v1/ledger/head", response_model=Head)
 async def head(guard: TheGuard, _: Reviewer) -> Response:
-    """The end of the chain: whoever keeps it can later prove that nothing before it was changed."""
+    """The end of the chain: keep it to prove later that nothing before it was changed."""
     return answer(await asyncio.to_thread(guard.ledger.head))
 
 
@@ -118,5 +118,5 @@ def _without_secrets(data: Any) -> Any:
     if isinstance(data, dict):
         return {name: "***" if name in SECRETS and value else _without_secrets(value) for name, value in data.items()}
     if isinstance(data, list):
-        return [_without_secrets(one) for one in data]
+        return [_without_secrets(value) for value in data]
     return _LOGIN.sub("://***@", data) if isinstance(data, str) else data

@@ -1,4 +1,4 @@
-"""Where things came from, whom they reached, what happened."""
+"""Lineage, reach, incidents and reports."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ MEDIA = {"markdown": "text/markdown; charset=utf-8", "html": "text/html", "sarif
 
 @router.get("/items/{item}/blast-radius", response_model=BlastRadiusAnswer)
 async def blast_radius(item: str, guard: TheGuard, _: Reviewer, history: bool = False) -> Response:
-    """What the item reached: items, agents and decisions."""
+    """The item's reach: items, agents and decisions."""
     return answer(await asyncio.to_thread(lambda: guard.graph.blast_radius(item, history=history)))
 
 
 @router.get("/items/{item}/lineage", response_model=LineageAnswer)
 async def lineage(item: str, guard: TheGuard, _: Reviewer) -> Response:
-    """What the item came from."""
+    """The item's lineage."""
     return answer(await asyncio.to_thread(guard.graph.lineage, item))
 
 
@@ -39,13 +39,13 @@ async def lineage(item: str, guard: TheGuard, _: Reviewer) -> Response:
 async def contacts(
     agent: str, guard: TheGuard, _: Reviewer, since: float | None = None, until: float | None = None
 ) -> Response:
-    """Whom an agent read and who read it."""
+    """Exposures of an agent to others, and of others to it."""
     return answer(await asyncio.to_thread(guard.graph.contacts, agent, since, until))
 
 
 @router.get("/contacts-to-screen", response_model=list[str])
 async def contacts_to_screen(guard: TheGuard, _: Reviewer) -> Response:
-    """Agents that held or read what was found since they were last screened."""
+    """Agents that held or read a finding since they were last screened."""
     return answer(await guard.incidents.contacts())
 
 
@@ -58,7 +58,7 @@ async def recheck(guard: TheGuard, _: Reviewer, limit: int | None = None) -> Res
 
 @router.get("/suspects", response_model=list[Suspect])
 async def suspects(guard: TheGuard, _: Reviewer, limit: int = 10) -> Response:
-    """What stands behind decisions that failed."""
+    """Items behind decisions that failed."""
     return answer(await guard.incidents.suspects(limit=limit))
 
 
@@ -69,7 +69,7 @@ async def incidents(
     state: State | None = None,
     limit: int = Query(50, ge=1, le=1_000, description="At most so many."),
 ) -> Response:
-    """What was found, as incidents, the newest first."""
+    """Incidents, the newest first."""
     return answer(await guard.incidents.all(state, limit=limit))
 
 
@@ -84,13 +84,13 @@ async def incident_report(
     incident: str, guard: TheGuard, _: Reviewer, style: Literal["markdown", "html", "sarif"] = Query(alias="format")
 ) -> Response:
     """The report of one incident, as a document."""
-    one = await guard.incidents.one(incident)
+    found = await guard.incidents.one(incident)
     if style == "html":
-        texts = {item.id: item.text or "picture" for item in (*one.items, *one.reached)}
-        texts |= {decision.id: decision.what for decision in one.decisions}
-        infected = [*(item.id for item in one.items), *(decision.id for decision in one.decisions)]
+        texts = {item.id: item.text or "picture" for item in (*found.items, *found.reached)}
+        texts |= {decision.id: decision.what for decision in found.decisions}
+        infected = [*(item.id for item in found.items), *(decision.id for decision in found.decisions)]
         drawn = await asyncio.to_thread(
-            lambda: guard.graph.subgraph(one.patient_zero, infected=infected, texts=texts, limit=60)
+            lambda: guard.graph.subgraph(found.patient_zero, infected=infected, texts=texts, limit=60)
         )
-        return Response(to_html(one, drawn), media_type=MEDIA[style])
-    return Response(to_sarif([one]) if style == "sarif" else to_markdown(one), media_type=MEDIA[style])
+        return Response(to_html(found, drawn), media_type=MEDIA[style])
+    return Response(to_sarif([found]) if style == "sarif" else to_markdown(found), media_type=MEDIA[style])
