@@ -52,8 +52,8 @@ def authorize(
         done = "approved: the same call goes through once" if approve else "refused: the same call is blocked for a day"
 
         def show() -> None:
-            for one in asked:
-                console.print(f"{one.tool} by {showable(one.agent, 60)} {done}", markup=False)
+            for call in asked:
+                console.print(f"{call.tool} by {showable(call.agent, 60)} {done}", markup=False)
 
         context.emit(asked if len(asked) > 1 else asked[0], show)
         return
@@ -83,10 +83,11 @@ def _show(made: Authorization) -> None:
         console.print(f"this policy only observes; it would have answered {made.would}", highlight=False)
     for reason in made.reasons:
         console.print(f"- {showable(reason, 300)}", markup=False, highlight=False)
-    for one in made.origins:
-        where = one.item or one.found
-        said = f"{one.argument} ({one.kind.value}): {showable(one.value, 60)} from {where}, trust {one.trust:.1f}"
-        console.print(f"  {said}, needed {one.needed:.1f}", markup=False, highlight=False)
+    for origin in made.origins:
+        where = origin.item or origin.found
+        line = f"{origin.argument} ({origin.kind.value}): {showable(origin.value, 60)} from {where}"
+        trust = f"trust {origin.trust:.1f}, needed {origin.needed:.1f}"
+        console.print(f"  {line}, {trust}", markup=False, highlight=False)
     if made.token:
         console.print(f"let it through once:  lazaretto authorize --approve {made.token} --by YOU", highlight=False)
 
@@ -101,22 +102,22 @@ def waiting(context: CommandContext) -> None:
     def show() -> None:
         if not found:
             console.print("no call waits for a person", highlight=False)
-        for one in found:
-            show_asked(one)
+        for call in found:
+            show_asked(call)
 
     context.emit(found, show)
 
 
-def show_asked(one: Asked) -> None:
+def show_asked(call: Asked) -> None:
     """A call that waits for a person: what it would do, why it is asked about, and how to answer."""
     console.print(
-        f"{one.token} {one.tool} ({one.action}) by {showable(one.agent, 60)}, {moment(one.time)}", markup=False
+        f"{call.token} {call.tool} ({call.action}) by {showable(call.agent, 60)}, {moment(call.time)}", markup=False
     )
-    console.print(f"  {showable(one.arguments, 400)}", markup=False, highlight=False)
-    for reason in one.reasons:
+    console.print(f"  {showable(call.arguments, 400)}", markup=False, highlight=False)
+    for reason in call.reasons:
         console.print(f"  why: {showable(reason, 300)}", markup=False, highlight=False)
     settle = (
-        f"lazaretto authorize --approve {one.token} --by YOU   or   lazaretto authorize --refuse {one.token} --by YOU"
+        f"lazaretto authorize --approve {call.token} --by YOU   or   lazaretto authorize --refuse {call.token} --by YOU"
     )
     console.print(f"  yes, exactly this call, once; or no, for a day:\n  {settle}", markup=False, highlight=False)
 
@@ -136,14 +137,14 @@ def show_observed(
             console.print("no call that does more than read was judged", highlight=False)
             return
         table = new_table("class", "tool", "calls", "allow", "ask", "block", "only observed", "why, the newest")
-        for one in found:
-            numbers = (one.calls, one.allow, one.ask, one.block, one.observed)
-            named = (one.action, Text(showable(one.tool, 60)))
-            table.add_row(*named, *map(str, numbers), Text(showable(one.why, 160)))
+        for row in found:
+            numbers = (row.calls, row.allow, row.ask, row.block, row.observed)
+            named = (row.action, Text(showable(row.tool, 60)))
+            table.add_row(*named, *map(str, numbers), Text(showable(row.why, 160)))
         print_table(table)
-        for action in sorted({one.action for one in found if one.ask + one.block}):
-            same = [one for one in found if one.action == action]
-            stopped, calls = sum(one.ask + one.block for one in same), sum(one.calls for one in same)
+        for action in sorted({row.action for row in found if row.ask + row.block}):
+            same = [row for row in found if row.action == action]
+            stopped, calls = sum(row.ask + row.block for row in same), sum(row.calls for row in same)
             console.print(f"{action}: {stopped} of {calls} calls need a person", highlight=False)
 
     context.emit(found, show)
@@ -174,7 +175,7 @@ def list_tools(
         ),
     ] = None,
 ) -> None:
-    """What each tool does by the policy, or as guessed from its name, description and schema."""
+    """The class of each tool by the policy, or as guessed from its name, description and schema."""
     settings = ActionSettings.of(context.policy.actions, context.policy_file or "policy")
     tools = _tools(file) if file is not None else [Tool(name) for name in settings.tools]
     rows = []
@@ -205,14 +206,14 @@ def _tools(file: Path) -> list[Tool]:
     if not isinstance(listed, list):
         raise InputError("file", f"{file} holds no list of tools", 'Give [{"name": ..., "description": ...}]')
     found = []
-    for one in listed:
-        described = one.get("function", one) if isinstance(one, dict) else {}
+    for entry in listed:
+        described = entry.get("function", entry) if isinstance(entry, dict) else {}
         name = described.get("name")
         if not isinstance(name, str) or not name:
             raise InputError("file", f"{file} holds a tool without a name", 'Give [{"name": ..., "description": ...}]')
         schema = described.get("inputSchema") or described.get("parameters") or described.get("input_schema")
-        told = str(described.get("description") or "")
-        found.append(Tool.of(name, told, schema if isinstance(schema, dict) else None))
+        description = str(described.get("description") or "")
+        found.append(Tool.of(name, description, schema if isinstance(schema, dict) else None))
     return found
 
 

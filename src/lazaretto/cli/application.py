@@ -49,7 +49,7 @@ def build(command: str | None = None) -> typer.Typer:
 
 
 def _set_verbosity(verbose: int, quiet: bool) -> None:
-    """What is said on standard error besides the answer: warnings, unless more or less is asked for."""
+    """Set the messages on standard error besides the answer: warnings, unless more or less is asked for."""
     if not verbose and not quiet:
         return
     log = logging.getLogger("lazaretto")
@@ -65,7 +65,7 @@ def _root(
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
     verbose: Annotated[
-        int, typer.Option("--verbose", "-v", count=True, help="Say on standard error what is done; -vv: each gate too.")
+        int, typer.Option("--verbose", "-v", count=True, help="Log each step on standard error; -vv: each gate too.")
     ] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No warnings on standard error, only errors.")] = False,
 ) -> None:
@@ -82,27 +82,29 @@ def _without_laboratory(app: typer.Typer, name: str) -> None:
 
 
 def run() -> None:
-    """Carry out what the process was called with."""
+    """Run the command of the process's arguments."""
     app = build(named_command(sys.argv[1:]))
-    gc.freeze()  # what is imported stays; from here on garbage is looked for as ever
+    gc.freeze()  # imported objects stay; from here on garbage is collected as usual
     gc.enable()
     if "--json" not in sys.argv:
         app()
         return
     try:
         code = app(standalone_mode=False)
-    except Exception as error:  # wrong usage; everything else was said by the command itself
-        told = getattr(error, "format_message", None)
-        if told is None:
+    except Exception as error:  # wrong usage; the command itself reported everything else
+        format_message = getattr(error, "format_message", None)
+        if format_message is None:
             raise
-        emit({"error": {"type": "UsageError", "message": told(), "exit_code": EXIT_USAGE}}, True, lambda: None)
+        emit(
+            {"error": {"type": "UsageError", "message": format_message(), "exit_code": EXIT_USAGE}}, True, lambda: None
+        )
         code = EXIT_USAGE
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def named_command(words: Sequence[str]) -> str | None:
     """The command that a call names; None where it asks for help with all of them. Options before it take no value."""
-    if os.environ.get("_LAZARETTO_COMPLETE"):  # a shell asks what may follow
+    if os.environ.get("_LAZARETTO_COMPLETE"):  # a shell asks for completions
         return None
     for word in words:
         if word in ("-h", "--help"):

@@ -1,4 +1,4 @@
-"""What every command shares: options, output, exit codes and the one place where errors become words."""
+"""Shared by all commands: options, output, exit codes and the one place where errors become messages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from lazaretto.types import plain
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-console = Console(soft_wrap=True)  # the terminal breaks long lines, so that what is copied from them is whole
+console = Console(soft_wrap=True)  # the terminal breaks long lines, so copied text is whole
 errors = Console(stderr=True, soft_wrap=True)
 
 EXIT_FLAGGED = 1  # it worked, and the answer is bad news: blocked, chain broken, doctor found a fault
@@ -73,7 +73,7 @@ def printable(text: str) -> str:
 
 
 def standard_input(limit: int) -> bytes:
-    """What is piped in, never more than the limit."""
+    """The text that is piped in, never more than the limit."""
     data = sys.stdin.buffer.read(limit + 1)
     if len(data) > limit:
         raise TooLarge("standard input", len(data), limit)
@@ -89,7 +89,7 @@ def progress_bar(off: bool = False) -> Progress:
 
 
 def new_table(*columns: str, title: str | None = None) -> Table:
-    """A table that folds what is too wide for the terminal: an id that is cut off cannot be used. No cell is markup."""
+    """A table that folds cells too wide for the terminal: an id that is cut off cannot be used. No cell is markup."""
     table = Table(title=title, title_justify="left")
     for name in columns:
         table.add_column(name, overflow="fold")
@@ -124,7 +124,7 @@ def error_data(error: LazarettoError) -> dict[str, Any]:
 
 
 def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Decorator for every command: what goes wrong is one clear line on stderr and an exit code, never a traceback.
+    """Decorator for every command: an error is one clear line on stderr and an exit code, never a traceback.
 
     With ``--json`` it is a JSON document on standard output, like every other answer.
     """

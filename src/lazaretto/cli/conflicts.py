@@ -76,11 +76,11 @@ def _show(rows: list[dict[str, Any]]) -> None:
     table = new_table("strength", "memory", "by", "trust", "stands", "text")
     for row in rows:
         for side in ("new", "old"):
-            one = row[side]
+            memory = row[side]
             strength = f"{row['strength']:.2f}{' !' if row['sensitive'] else ''}" if side == "new" else ""
             table.add_row(
-                strength, one["id"], one["agent"], f"{one['trust']:.2g}", "held" if one["held"] else "in use",
-                one["text"][:_QUOTED],
+                strength, memory["id"], memory["agent"], f"{memory['trust']:.2g}",
+                "held" if memory["held"] else "in use", memory["text"][:_QUOTED],
             )  # fmt: skip
         table.add_section()
     print_table(table)

@@ -109,7 +109,7 @@ class CommandContext:
 
     @contextmanager
     def open_to_screen(self) -> Iterator[SyncGuard]:
-        """The guard for a call that writes nothing, not even what another process left to do; where no store is yet,
+        """The guard for a call that writes nothing, not even work that another process left; if there is no store yet,
         none is left behind."""
         with ExitStack() as stack:
             try:
@@ -143,7 +143,7 @@ def with_context(*, namespace: bool = True, json: bool = True) -> Callable[[Call
 
         signature = inspect.signature(command, eval_str=True)
         _, *own = signature.parameters.values()
-        parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
+        parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
         for name, (kind, default) in SHARED.items():
             if name in wanted:
                 parameters.append(

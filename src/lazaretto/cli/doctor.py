@@ -1,4 +1,4 @@
-"""``lazaretto doctor``: what is installed, which store and models are used, what is missing and how to get it."""
+"""``lazaretto doctor``: the installed parts, the store and models in use, missing parts and how to get them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _store(context: CommandContext) -> list[DoctorLine]:
 
 
 def _policy(context: CommandContext) -> list[DoctorLine]:
-    """Which policy holds, and whether each gate it names can run."""
+    """The policy in force, and whether each gate it names can run."""
     policy = context.policy
     where = context.policy_file or "none given, so the default"
     mode = "; it only observes, nothing is held" if policy.mode == "observe" else ""
@@ -64,7 +64,7 @@ def _policy(context: CommandContext) -> list[DoctorLine]:
 
 
 def _keys() -> list[DoctorLine]:
-    """Which keys are there; those of agents that are bound to no name are one writer each, and are listed."""
+    """The keys; those of agents that are bound to no name are one writer each, and are listed."""
     path = os.environ.get("LAZARETTO_KEYS", "").strip()
     file = key_file(Path(path) if path else None)
     try:
@@ -87,7 +87,7 @@ def _weights() -> list[DoctorLine]:
     except LazarettoError as error:
         wrong = [str(error)]
     if wrong:
-        return [DoctorLine("models", False, one, reinstall_product(), required=True) for one in wrong]
+        return [DoctorLine("models", False, fault, reinstall_product(), required=True) for fault in wrong]
     return [DoctorLine("models", True, "every file that ships is this version's (sha256)")]
 
 
@@ -120,7 +120,7 @@ def examine(context: CommandContext) -> list[DoctorLine]:
 
 @with_context()
 def doctor(context: CommandContext) -> None:
-    """Say what is installed, which store is used, what is missing and how to get it."""
+    """Show the installed parts, the store in use, missing parts and how to get them."""
     findings = examine(context)
 
     def show() -> None:

@@ -41,7 +41,7 @@ def calibrate(
     memories: Annotated[int, typer.Option("--memories", help="Most memories to rehearse.")] = 300,
     json: JsonFlag = False,
 ) -> None:
-    """Rehearse what is known to be benign. Interrupted, it goes on when called again; the file is written last."""
+    """Rehearse known benign agents. Interrupted, it goes on when called again; the file is written last."""
     from lazaretto.learn.calibration import FlpCalibration
     from lazaretto.learn.folder_calibration import CalibrationSize, calibrate_folder
     from lazaretto.learn.foresight_setup import RehearsalModel, chat_model, embedder_named

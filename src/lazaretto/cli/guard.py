@@ -66,12 +66,12 @@ def _content(limits: Limits, text: str, file: Path | None, image: Path | None) -
     """The text and the picture that the options name."""
     if file is not None and text:
         raise InputError("text", "is given twice, as text and by --file", "Give one of them")
-    said: str | bytes = text
+    content: str | bytes = text
     if file is not None:
-        said = read_file(file, "file", limits.max_text_bytes)
+        content = read_file(file, "file", limits.max_text_bytes)
     elif text == "-":
-        said = standard_input(limits.max_text_bytes)
-    return said, read_file(image, "image", limits.max_image_bytes) if image else None
+        content = standard_input(limits.max_text_bytes)
+    return content, read_file(image, "image", limits.max_image_bytes) if image else None
 
 
 def one_text(words: str | None, text: str) -> str:
@@ -105,7 +105,7 @@ def show_decision(decision: Decision) -> None:
 
 
 def _deciding_reasons(decision: Decision) -> list[str]:
-    """Why: what the gates say that object, strictest first, else what the deciding one says; ``--json`` has it all."""
+    """The reasons: those of gates that object, strictest first, else that of the deciding gate; ``--json`` has all."""
     objecting = [v for v in decision.active_verdicts if v.ruling > Ruling.ALLOW]
     deciding = [v for v in decision.active_verdicts if f"{v.gate}:{v.rule}" == decision.rule]
     shown = sorted(objecting, key=lambda v: -v.ruling) or deciding
@@ -119,9 +119,9 @@ def _finish(context: CommandContext, decision: Decision) -> None:
 
 
 def _finish_remote(
-    context: CommandContext, url: str, call: str, asked: dict[str, Any], said: str | bytes, picture: bytes | None
+    context: CommandContext, url: str, call: str, asked: dict[str, Any], content: str | bytes, picture: bytes | None
 ) -> None:
-    text = read_text(said, context.policy.limits.max_text_bytes)
+    text = read_text(content, context.policy.limits.max_text_bytes)
     body = {**asked, "text": text, "image": base64.b64encode(picture).decode() if picture else None}
     data = remote.decide(url, call, {name: value for name, value in body.items() if value is not None})
     context.emit(data, lambda: remote.show(data))
@@ -167,21 +167,21 @@ def check(
 ) -> None:
     """Judge something an agent is about to read or say. Exit code 1 when it should not be used.
 
-    It is recorded, and what is held is known when it comes again; --dry-run only says what the gates say.
+    It is recorded, and a held item is known when it comes again; --dry-run only shows the gates' decision.
     Where LAZARETTO_URL names a running server, that one judges; LAZARETTO_TOKEN is its key.
     """
-    said, picture = _content(context.policy.limits, one_text(words, text), file, image)
+    content, picture = _content(context.policy.limits, one_text(words, text), file, image)
     if dry_run and parent:
         raise InputError("parent", "stands beside --dry-run, which records nothing", "Give one of them")
-    by = channel or channel_for(said, picture)
+    by = channel or channel_for(content, picture)
     if url := remote.server_of(context):
         asked: dict[str, Any] = {"source": source, "channel": by if dry_run else channel}
         asked |= {} if dry_run else {"agent": agent, "parents": parent or []}
-        _finish_remote(context, url, "screen" if dry_run else "check", asked, said, picture)
+        _finish_remote(context, url, "screen" if dry_run else "check", asked, content, picture)
         return
     with context.open_to_screen() if dry_run else context.open_guard() as guard:
-        told: dict[str, Any] = {"agent": agent, "channel": by, "image": picture, "source": source}
-        decision = guard.screen(said, **told) if dry_run else guard.check(said, parents=parent or (), **told)
+        fields: dict[str, Any] = {"agent": agent, "channel": by, "image": picture, "source": source}
+        decision = guard.screen(content, **fields) if dry_run else guard.check(content, parents=parent or (), **fields)
     _finish(context, decision)
 
 
@@ -201,13 +201,13 @@ def remember(
     key: Annotated[str | None, typer.Option("--key", help="The name under which your own store keeps it.")] = None,
 ) -> None:
     """Judge and keep a memory. Exit code 1 when it is held back. LAZARETTO_URL counts as for check."""
-    said, picture = _content(context.policy.limits, one_text(words, text), file, image)
+    content, picture = _content(context.policy.limits, one_text(words, text), file, image)
     if url := remote.server_of(context):
         asked = {"agent": agent, "source": source, "parents": parent, "key": key}
-        _finish_remote(context, url, "remember", asked, said, picture)
+        _finish_remote(context, url, "remember", asked, content, picture)
         return
     with context.open_guard() as guard:
-        decision = guard.remember(said, agent=agent, parents=parent, image=picture, source=source, key=key)
+        decision = guard.remember(content, agent=agent, parents=parent, image=picture, source=source, key=key)
     _finish(context, decision)
 
 
@@ -216,13 +216,11 @@ def recall(
     context: CommandContext,
     agent: AgentOption,
     query: Annotated[str | None, typer.Argument(help="What to look for. Default: the newest memories.")] = None,
-    item: Annotated[
-        list[str] | None, typer.Option("--item", help="Only these ids; what is held stays left out.")
-    ] = None,
+    item: Annotated[list[str] | None, typer.Option("--item", help="Only these ids; held ones stay left out.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-l", help="Most rows to show.")] = 5,
     min_trust: Annotated[float, typer.Option("--min-trust", help="Least trust, from 0 to 1.")] = 0.0,
 ) -> None:
-    """Memories that an agent may use; what is held stays out. The reading is recorded."""
+    """Memories that an agent may use, without held ones. The reading is recorded."""
     with context.open_guard() as guard:
         found = guard.recall(query, agent=agent, items=item, limit=limit, min_trust=min_trust)
     context.emit(found, lambda: _show_recalled(found))
@@ -233,9 +231,12 @@ def _show_recalled(found: tuple[Recalled, ...]) -> None:
         console.print("nothing that may be used")
         return
     table = new_table("id", "by", "trust", "text")
-    for one in found:
+    for memory in found:
         table.add_row(
-            one.id, Text(showable(one.agent)), f"{one.trust:.2f}", Text(showable(one.text, 200) or "(picture)")
+            memory.id,
+            Text(showable(memory.agent)),
+            f"{memory.trust:.2f}",
+            Text(showable(memory.text, 200) or "(picture)"),
         )
     print_table(table)
 

@@ -1,4 +1,4 @@
-"""``lazaretto incidents``, ``incident show`` and ``held``: what happened, and what waits for a person."""
+"""``lazaretto incidents``, ``incident show`` and ``held``: incidents, and items that wait for a person."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def incidents(
     limit: LimitOption = 50,
     sarif: Annotated[Path | None, typer.Option("--sarif", help="Write them all as SARIF 2.1.0 to this file.")] = None,
 ) -> None:
-    """What was found: what belongs together is one incident. Exit code 1 while any is open."""
+    """Incidents: findings that belong together are one incident. Exit code 1 while any is open."""
     with context.open_guard() as guard:
         found = guard.incidents.all(state, limit=limit)  # type: ignore[arg-type]  # any other word is an InputError
     if sarif is not None:
@@ -50,16 +50,22 @@ def incidents(
             console.print("no incidents" + (f" that are {state}" if state else ""), highlight=False)
             return
         table = new_table("incident", "state", "patient zero", "brought by", "items", "agents", "decisions", "found")
-        for one in found:
-            alarm = " (false alarm)" if one.false_alarm else ""
-            counts = (len(one.items), len(one.agents), len(one.decisions))
-            cells = (one.id, one.state + alarm, one.patient_zero, showable(one.brought_by, 40), *map(str, counts))
-            table.add_row(*cells, moment(one.found))
+        for incident in found:
+            alarm = " (false alarm)" if incident.false_alarm else ""
+            counts = (len(incident.items), len(incident.agents), len(incident.decisions))
+            cells = (
+                incident.id,
+                incident.state + alarm,
+                incident.patient_zero,
+                showable(incident.brought_by, 40),
+                *map(str, counts),
+            )
+            table.add_row(*cells, moment(incident.found))
         print_table(table)
         console.print(f"look closer:  lazaretto incident show {found[0].id}", markup=False, highlight=False)
 
     context.emit(found, show)
-    if any(one.state == "open" for one in found):
+    if any(incident.state == "open" for incident in found):
         raise typer.Exit(EXIT_FLAGGED)
 
 
@@ -76,28 +82,28 @@ def show_incident(
     if chosen not in FORMATS:
         raise InputError("format", f"{chosen!r} is not known", f"Use {', '.join(FORMATS)}")
     with context.open_guard() as guard:
-        one = guard.incidents.one(incident)
-        text = report(one, chosen, guard)
+        found = guard.incidents.one(incident)
+        text = report(found, chosen, guard)
     if out is None:
         typer.echo(text, nl=False)
         return
     _write(out, text)
     context.emit(
-        {"incident": one.id, "state": one.state, "written": str(out)},
-        lambda: console.print(f"{one.id} ({one.state}) in {out}", markup=False, highlight=False),
+        {"incident": found.id, "state": found.state, "written": str(out)},
+        lambda: console.print(f"{found.id} ({found.state}) in {out}", markup=False, highlight=False),
     )
 
 
-def report(one: Incident, style: str, guard: SyncGuard) -> str:
+def report(incident: Incident, style: str, guard: SyncGuard) -> str:
     """The report in one of ``FORMATS``."""
     if style == "html":
-        texts = {item.id: item.text or "picture" for item in (*one.items, *one.reached)}
-        texts |= {decision.id: decision.what for decision in one.decisions}
-        infected = [*(item.id for item in one.items), *(decision.id for decision in one.decisions)]
-        return to_html(one, guard.graph.subgraph(one.patient_zero, infected=infected, texts=texts, limit=60))
+        texts = {item.id: item.text or "picture" for item in (*incident.items, *incident.reached)}
+        texts |= {decision.id: decision.what for decision in incident.decisions}
+        infected = [*(item.id for item in incident.items), *(decision.id for decision in incident.decisions)]
+        return to_html(incident, guard.graph.subgraph(incident.patient_zero, infected=infected, texts=texts, limit=60))
     if style == "sarif":
-        return to_sarif([one])
-    return to_json(one) if style == "json" else to_markdown(one)
+        return to_sarif([incident])
+    return to_json(incident) if style == "json" else to_markdown(incident)
 
 
 @with_context()
@@ -108,7 +114,7 @@ def held(
         bool, typer.Option("--would", help="What a policy in mode observe would have held, until you give it a word.")
     ] = False,
 ) -> None:
-    """What waits for a person, disputed rulings first, and how to settle it; then calls of tools and repairs."""
+    """Items that wait for a person, disputed rulings first, and how to settle them; then calls of tools and repairs."""
     if would:
         _show_would(context, limit)
         return
@@ -116,32 +122,32 @@ def held(
         found = guard.held(limit=limit)
         waiting = () if context.as_json else guard.repairs.proposals()
         calls = () if context.as_json else guard.approvals.waiting()
-        proposed = [guard.repairs.proposal(one.id) for one in waiting[:SHOWN_WHOLE]]
-        texts = {one.proposal.id: texts_of(one, guard.ledger) for one in proposed}
-        against = {} if context.as_json else _against(guard, [one.id for one in found])
+        proposed = [guard.repairs.proposal(proposal.id) for proposal in waiting[:SHOWN_WHOLE]]
+        texts = {shown.proposal.id: texts_of(shown, guard.ledger) for shown in proposed}
+        against = {} if context.as_json else _against(guard, [item.id for item in found])
 
     def show() -> None:
         if not found and not waiting and not calls:
             console.print("nothing waits for a person", highlight=False)
-        for one in found:
-            disputed = " (disputed)" if one.appealed else ""
-            said = showable(one.text, 160) or "a picture"
+        for item in found:
+            disputed = " (disputed)" if item.appealed else ""
+            text = showable(item.text, 160) or "a picture"
             console.print(
-                f"{one.id} {one.ruling}{disputed} by {one.rule}, risk {one.risk:.2f}{_times(one)}", highlight=False
+                f"{item.id} {item.ruling}{disputed} by {item.rule}, risk {item.risk:.2f}{_times(item)}", highlight=False
             )
-            console.print(f"  {showable(one.agent, 60)}, {moment(one.since)}: {said}", markup=False, highlight=False)
-            for reason in one.reasons[:1]:
+            console.print(f"  {showable(item.agent, 60)}, {moment(item.since)}: {text}", markup=False, highlight=False)
+            for reason in item.reasons[:1]:
                 console.print(f"  why: {showable(reason, 200)}", markup=False, highlight=False)
-            for told in against.get(one.id, ()):
-                console.print(f"  contradicts {showable(told, 240)}", markup=False, highlight=False)
-            settle = f"lazaretto release {one.id} --by YOU   or   lazaretto label {one.id} harmful --by YOU"
-            if one.ruling == Ruling.REWRITE.label:
+            for contradicted in against.get(item.id, ()):
+                console.print(f"  contradicts {showable(contradicted, 240)}", markup=False, highlight=False)
+            settle = f"lazaretto release {item.id} --by YOU   or   lazaretto label {item.id} harmful --by YOU"
+            if item.ruling == Ruling.REWRITE.label:
                 settle = (
-                    f"a part of it was removed; lazaretto ledger erase {one.id} --reason WHY, or, if nothing in it has "
-                    f"to be hidden, lazaretto label {one.id} benign --by YOU"
+                    f"a part of it was removed; lazaretto ledger erase {item.id} --reason WHY, or, if nothing in it "
+                    f"has to be hidden, lazaretto label {item.id} benign --by YOU"
                 )
-                if one.copies:
-                    settle += f"; erase each: {', '.join(one.copies)} too"
+                if item.copies:
+                    settle += f"; erase each: {', '.join(item.copies)} too"
             console.print(f"  {settle}", markup=False, highlight=False)
         for call in calls:
             show_asked(call)
@@ -153,8 +159,8 @@ def held(
     context.emit(found, show)
 
 
-def _times(one: Held) -> str:
-    return f", {len(one.copies) + 1} times: one word settles all" if one.copies else ""
+def _times(item: Held) -> str:
+    return f", {len(item.copies) + 1} times: one word settles all" if item.copies else ""
 
 
 def _show_would(context: CommandContext, limit: int) -> None:
@@ -164,20 +170,22 @@ def _show_would(context: CommandContext, limit: int) -> None:
     def show() -> None:
         if not found:
             console.print("nothing would have been held that nobody has given a word on", highlight=False)
-        for one in found:
-            said = showable(one.text, 160) or "a picture"
-            console.print(f"{one.id} {one.ruling} by {one.rule}, risk {one.risk:.2f}{_times(one)}", highlight=False)
-            console.print(f"  {showable(one.agent, 60)}, {moment(one.since)}: {said}", markup=False, highlight=False)
-            for reason in one.reasons[:1]:
+        for item in found:
+            text = showable(item.text, 160) or "a picture"
+            console.print(
+                f"{item.id} {item.ruling} by {item.rule}, risk {item.risk:.2f}{_times(item)}", highlight=False
+            )
+            console.print(f"  {showable(item.agent, 60)}, {moment(item.since)}: {text}", markup=False, highlight=False)
+            for reason in item.reasons[:1]:
                 console.print(f"  why: {showable(reason, 200)}", markup=False, highlight=False)
-            words = f"lazaretto label {one.id} benign --by YOU   or   lazaretto label {one.id} harmful --by YOU"
+            words = f"lazaretto label {item.id} benign --by YOU   or   lazaretto label {item.id} harmful --by YOU"
             console.print(f"  {words}", markup=False, highlight=False)
 
     context.emit(found, show)
 
 
 def _against(guard: SyncGuard, items: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """What each item contradicts, in words: whoever opens the store may see both."""
+    """The items that each item contradicts, in words: a user who can open the store may see both."""
     trust = guard.policy.trust.table()
     found = conflicts_of(guard.ledger, items) if items else {}
     return {item: quoted(others, guard.ledger, trust) for item, others in found.items()}

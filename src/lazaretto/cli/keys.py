@@ -1,4 +1,4 @@
-"""``lazaretto keys``: who may call the server, and as what."""
+"""``lazaretto keys``: the callers of the server, and their roles."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def add(
 
 @plain_errors
 def show(file: FileOption = None, json: JsonFlag = False) -> None:
-    """List the keys; secrets are not among what is kept."""
+    """List the keys; secrets are not stored."""
     keys = key_file(file).keys()
     rows = [
         {"name": k.name, "role": k.role.value, "namespace": k.namespace, "agents": list(k.agents),
-         "any_agent": k.unbound, "grants": [one.value for one in k.grants]}
+         "any_agent": k.unbound, "grants": [source.value for source in k.grants]}
         for k in keys
     ]  # fmt: skip
 
@@ -60,7 +60,9 @@ def show(file: FileOption = None, json: JsonFlag = False) -> None:
         drawn = new_table("name", "role", "namespace", "agents", "grants")
         for key in keys:
             spoken = ", ".join(key.agents) or ("any name, one writer" if key.unbound else "any")
-            granted = "every source" if key.role is Role.ADMIN else ", ".join(one.value for one in key.grants) or "none"
+            granted = (
+                "every source" if key.role is Role.ADMIN else ", ".join(source.value for source in key.grants) or "none"
+            )
             drawn.add_row(key.name, key.role.value, key.namespace or "any", spoken, granted)
         print_table(drawn)
 

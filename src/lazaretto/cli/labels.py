@@ -1,4 +1,4 @@
-"""``lazaretto label``, ``labels`` and ``unlabel``: what people decide about items, and taking it back."""
+"""``lazaretto label``, ``labels`` and ``unlabel``: people's labels on items, and taking them back."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def label(
     label: Annotated[str, typer.Argument(help="harmful or benign.")],
     by: ByOption,
 ) -> None:
-    """Say what items truly are: harmful ones are held and listed, benign ones released; copies that wait with them.
+    """Label items: harmful ones are held and listed, benign ones released; copies that wait with them.
 
     Unknown ids are refused before anything is done. Where one is refused later (exit code 4), those before it are done
     and printed; the last line takes all of it back.
@@ -47,13 +47,13 @@ def label(
                     notes.append(elsewhere(guard.ledger, item))
         finally:
             if done:
-                told: Event | list[Event] = done[0] if len(ids) == 1 else done
-                context.emit(told, lambda: _show_said(done, notes))
+                data: Event | list[Event] = done[0] if len(ids) == 1 else done
+                context.emit(data, lambda: _show_recorded(done, notes))
 
 
 def _read_ids(items: list[str]) -> list[str]:
     """Ids as given, each once; a ``-`` stands for those on standard input."""
-    given = [one for item in items for one in (sys.stdin.read(MOST_IDS).split() if item == "-" else [item])]
+    given = [name for item in items for name in (sys.stdin.read(MOST_IDS).split() if item == "-" else [item])]
     if not given:
         raise InputError("items", "none is given", "Give ids, or pipe them in and give -")
     return list(dict.fromkeys(given))
@@ -63,7 +63,7 @@ def _copies(event: Event) -> list[str]:
     return list((event.body or {}).get("copies", ()))
 
 
-def _show_said(done: list[Event], notes: list[str]) -> None:
+def _show_recorded(done: list[Event], notes: list[str]) -> None:
     for event, note in zip(done, notes, strict=False):
         more = f" with {len(_copies(event))} that say the same" if _copies(event) else ""
         line = f"recorded: {event.kind.value} {event.subject}{more}{note and f'; {note}'}"
@@ -77,17 +77,17 @@ def labels(
     context: CommandContext,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Decisions to list.")] = 50,
 ) -> None:
-    """List what people called harmful or benign, the newest first; 'unlabel' takes one back by its number."""
+    """List people's labels (harmful or benign), the newest first; 'unlabel' takes one back by its number."""
     with context.open_guard() as guard:
         found = guard.labels(limit=limit)
 
     def show() -> None:
         table = new_table("decision", "when (UTC)", "item", "label", "by")
-        for one in found:
-            when = datetime.datetime.fromtimestamp(one.time, datetime.UTC).strftime("%Y-%m-%d %H:%M")
-            said = f"{one.label}, as {one.copy_of}" if one.copy_of else one.label
-            said += " (taken back)" if one.taken_back else ""
-            table.add_row(str(one.decision), when, one.item, said, one.by)
+        for row in found:
+            when = datetime.datetime.fromtimestamp(row.time, datetime.UTC).strftime("%Y-%m-%d %H:%M")
+            label = f"{row.label}, as {row.copy_of}" if row.copy_of else row.label
+            label += " (taken back)" if row.taken_back else ""
+            table.add_row(str(row.decision), when, row.item, label, row.by)
         print_table(table)
 
     context.emit([*found], show)
@@ -99,15 +99,15 @@ def unlabel(
     decisions: Annotated[list[int], typer.Argument(help="Numbers of decisions, as 'labels' lists them.")],
     by: Annotated[str, typer.Option("--by", help="Person who takes them back.")],
 ) -> None:
-    """Take back labels: everything is as before them, and what cannot be put back is named.
+    """Take back labels: everything is as before them, and changes that cannot be undone are named.
 
     Several are taken back newest first; where one is refused (exit code 4), those before it are done and printed.
     """
     done: list[Withdrawal] = []
 
     def show() -> None:
-        for one in done:
-            _show(one)
+        for event in done:
+            _show(event)
 
     with context.open_guard() as guard:
         try:

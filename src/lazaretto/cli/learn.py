@@ -56,7 +56,7 @@ def _writer(settings: ContentSettings) -> Writer:
 
 
 def _wrong(ledger: Ledger, verdicts: Path | None, truth: Path | None) -> list[FailedCase]:
-    """Failed items of a labelled batch, or what people overturned or confirmed as harmful in the ledger."""
+    """Failed items of a labelled batch, or rulings that people overturned or confirmed as harmful in the ledger."""
     if (verdicts is None) != (truth is None):
         raise InputError("verdicts", "verdicts and truth go together", "Give --verdicts and --truth, or neither")
     if verdicts is None or truth is None:
@@ -87,7 +87,7 @@ def curate_command(
 ) -> None:
     """Turn mistakes into cases; they go live when a preview on held-out items is no worse.
 
-    Without --verdicts and --truth, what people overturned or confirmed as harmful in the ledger is learnt. Every case
+    Without --verdicts and --truth, rulings that people overturned or confirmed as harmful are learnt. Every case
     passes the memory gate.
     """
     settings = content_policy(context)
@@ -197,11 +197,11 @@ def rollback_command(
 @with_context()
 def thresholds_command(
     context: CommandContext,
-    apply: Annotated[bool, typer.Option("--apply", help="Put what is proposed in force.")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Put the proposal in force.")] = False,
     revert: Annotated[int | None, typer.Option("--revert", help="Go back to a version; 0 is as shipped.")] = None,
     by: Annotated[str, typer.Option("--by", help="Person who decides.")] = "operator",
 ) -> None:
-    """Where people's labels would draw the line between warn and review, and what is in force.
+    """The line between warn and review by people's labels, and the line in force.
 
     Without an option nothing changes: the difference is shown. The policy's table [learn] has the bounds.
     """
@@ -217,7 +217,7 @@ def thresholds_command(
             proposed = dict(after.cuts)
         elif apply and proposed != before.cuts:
             after = book.set(proposed, by=by)
-        versions = [{"version": one.number, "by": one.by} for one in book.versions()]
+        versions = [{"version": version.number, "by": version.by} for version in book.versions()]
     rows = [
         {"gate": gate, "now": before.cuts.get(gate, Cut()), "then": proposed.get(gate, Cut())}
         for gate in sorted({*before.cuts, *proposed})

@@ -61,15 +61,15 @@ def verify(
 ) -> None:
     """Check every event, and all that is derived from them. Exit code 1 when anything was altered, removed or cut."""
     kept = None if head is None else _read_head(head)
-    keys = [PublicKey.from_hex(one) for one in public_key or ()]
+    keys = [PublicKey.from_hex(key) for key in public_key or ()]
     with context.open_ledger(read_only=True) as ledger:
         found = ledger.verify(kept, checkpoints=_kept_by(witness, context.namespace), keys=keys)
 
     def show() -> None:
         if found.ok:
             console.print(f"[green]good[/] {found.checked:,} events, every link holds")
-            for one in found.unproved:
-                console.print(f"not provable: {one}", markup=False, highlight=False)
+            for part in found.unproved:
+                console.print(f"not provable: {part}", markup=False, highlight=False)
         else:
             where = "the store" if found.first_bad is None else f"event {found.first_bad}"
             console.print(f"[bold red]broken[/] at {where}: ", end="")
@@ -94,7 +94,7 @@ def rebuild(
 
     Exit code 1 when something is left that the chain cannot make again.
     """
-    keys = [PublicKey.from_hex(one) for one in public_key or ()]
+    keys = [PublicKey.from_hex(key) for key in public_key or ()]
     with context.open_ledger(create=False) as ledger:
         made = ledger.rebuild(keys=keys)
         same, anew, waiting = _read_claims_again(ledger, made.claims_lost)
@@ -142,12 +142,12 @@ def _read_claims_again(ledger: Ledger, lost: Sequence[str]) -> tuple[int, int, i
 
 
 def _kept_by(witness: str | None, namespace: str) -> list[Checkpoint]:
-    """What a witness keeps of a namespace."""
+    """The checkpoints of a namespace that a witness keeps."""
     if witness is None:
         return []
     kind, _, rest = witness.partition(":")
     if kind == "file" and rest:
-        return [one for one in read_checkpoints(Path(rest)) if one.namespace == namespace]
+        return [checkpoint for checkpoint in read_checkpoints(Path(rest)) if checkpoint.namespace == namespace]
     with Ledger.open(witness, "witness", create=False, read_only=True) as ledger:
         return ledger.witnessed(namespace)
 
@@ -287,15 +287,15 @@ def restore(
 
 
 def _show_saved(context: CommandContext, found: Sequence[Saved], words: str) -> None:
-    events = sum(one.head.seq for one in found)
-    said = f"{events:,} events of {len(found)} namespaces {words}"
-    data = [{"namespace": one.head.namespace, "seq": one.head.seq, "file": one.file} for one in found]
-    context.emit({"namespaces": data, "events": events}, lambda: console.print(said, markup=False, highlight=False))
+    events = sum(saved.head.seq for saved in found)
+    summary = f"{events:,} events of {len(found)} namespaces {words}"
+    data = [{"namespace": saved.head.namespace, "seq": saved.head.seq, "file": saved.file} for saved in found]
+    context.emit({"namespaces": data, "events": events}, lambda: console.print(summary, markup=False, highlight=False))
 
 
 def _trusted(context: CommandContext, given: Sequence[str]) -> list[PublicKey]:
-    """Keys that must have signed what is read: those that are named, else the policy's."""
-    keys = [PublicKey.from_hex(one) for one in given]
+    """Keys that must have signed the input: the named ones, else the policy's."""
+    keys = [PublicKey.from_hex(key) for key in given]
     if not keys and context.policy.record.key:
         keys = [SigningKey.load(Path(context.policy.record.key)).public]
     return keys

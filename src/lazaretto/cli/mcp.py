@@ -80,7 +80,7 @@ def gateway(
     port: PortOption = 8788,
     token: TokenOption = None,
 ) -> None:
-    """Stand before other MCP servers: what their tools return, and how these are described, is screened."""
+    """Stand before other MCP servers: the results and descriptions of their tools are screened."""
     upstreams = _servers(command, config, url)
     _refuse_strangers(http, host, token)
     from lazaretto.mcp.gateway import Gateway, build
@@ -101,7 +101,7 @@ def pin(
     url: UrlOption = None,
     approve: Annotated[bool, typer.Option("--approve", help="Approve all that is listed now.")] = False,
 ) -> None:
-    """Compare how servers describe their tools and prompts with what was approved; --approve writes it to the file.
+    """Compare servers' descriptions of tools and prompts with the approved ones; --approve writes them to the file.
 
     Exit code 0: all is approved, 1: something is new, changed or gone.
     """
@@ -116,14 +116,14 @@ def pin(
     except* InputError as several:
         raise _first(several) from None
     different = 0
-    for one in listed:
-        refused = description_fault(one.about)
-        state = "refused" if refused else known.fault(one)
-        different += bool(known.fault(one))
+    for tool in listed:
+        refused = description_fault(tool.about)
+        state = "refused" if refused else known.fault(tool)
+        different += bool(known.fault(tool))
         if state:
-            said = f"{refused or state}: {one.about.get('description', '')}"
-            console.print(f"{printable(one.key)}  {printable(said[:400])}", markup=False, highlight=False)
-    gone = sorted(set(known.digests) - {one.key for one in listed})
+            line = f"{refused or state}: {tool.about.get('description', '')}"
+            console.print(f"{printable(tool.key)}  {printable(line[:400])}", markup=False, highlight=False)
+    gone = sorted(set(known.digests) - {tool.key for tool in listed})
     for key in gone:
         console.print(f"{printable(key)}  is not there any more", markup=False, highlight=False)
     if approve:
@@ -193,8 +193,8 @@ def _run(
 
 
 def _first(several: BaseExceptionGroup[InputError]) -> InputError:
-    one = several.exceptions[0]
-    return one if isinstance(one, InputError) else _first(one)
+    first = several.exceptions[0]
+    return first if isinstance(first, InputError) else _first(first)
 
 
 async def _over_stdio(server: Any) -> None:
@@ -208,7 +208,7 @@ async def _over_http(app: Any, listener: socket.socket, host: str, token: str | 
     import uvicorn
 
     where = f"http://{host}:{listener.getsockname()[1]}/mcp"
-    errors.print(f"MCP on {where}" + ("" if token else ", open to whoever can reach this machine's loopback"))
+    errors.print(f"MCP on {where}" + ("" if token else ", open to everyone who can reach this machine's loopback"))
     asked = app if token is None else _only_with(token, app)
     await uvicorn.Server(uvicorn.Config(asked, log_level="warning")).serve(sockets=[listener])
 

@@ -22,23 +22,23 @@ def observed(
     context: CommandContext,
     days: Annotated[int, typer.Option("--days", min=1, help="The last so many days with traffic.")] = 14,
 ) -> None:
-    """Day by day: how much was judged, what was held or would have been, and what people said of it."""
+    """Day by day: how much was judged, what was held or would have been, and people's labels."""
     with context.open_ledger(create=False) as ledger:
         log = ObservedLog(ledger)
         found, quiet = log.days()[:days], log.quiet()
 
     def show() -> None:
         table = new_table("day (UTC)", "judged", "held or would be", "harmful", "benign", "no word yet")
-        for one in found:
-            numbers = (one.judged, one.flagged, one.harmful, one.benign, one.waiting)
-            table.add_row(one.day, *map(str, numbers))
+        for day in found:
+            numbers = (day.judged, day.flagged, day.harmful, day.benign, day.waiting)
+            table.add_row(day.day, *map(str, numbers))
         print_table(table)
-        console.print(_said(context, quiet.why), markup=False, highlight=False)
+        console.print(_quiet_line(context, quiet.why), markup=False, highlight=False)
 
     context.emit({"mode": context.policy.mode, "days": plain(found), "quiet": plain(quiet)}, show)
 
 
-def _said(context: CommandContext, why: str) -> str:
+def _quiet_line(context: CommandContext, why: str) -> str:
     if why:
         return f"not quiet: {why}"
     if context.policy.mode == "enforce":

@@ -1,4 +1,4 @@
-"""``lazaretto recheck | suspects``: memories are judged again, and who stands behind what failed."""
+"""``lazaretto recheck | suspects``: memories are judged again; suspects behind failed decisions."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def recheck(
         int | None, typer.Option("--limit", "-l", help="Most memories to judge again. Default: the policy's.")
     ] = None,
 ) -> None:
-    """Judge memories again: release what proves clean, hold what slipped through, propose repairs of what was made
-    from it."""
+    """Judge memories again: release clean ones, hold missed ones, propose repairs of items made
+    from them."""
     with context.open_guard() as guard:
         done = guard.recheck(limit=limit)
     context.emit(done, lambda: _show_rechecked(done))
@@ -53,7 +53,7 @@ def suspects(
     context: CommandContext,
     limit: Annotated[int, typer.Option("--limit", "-l", help="Most rows to show.")] = 10,
 ) -> None:
-    """List what failed decisions share and the others do not, the strongest suspicion first."""
+    """List items that failed decisions share and the others do not, the strongest suspicion first."""
     with context.open_guard() as guard:
         found = guard.incidents.suspects(limit=limit)
     context.emit(found, lambda: _show_suspects(found))
@@ -64,10 +64,10 @@ def _show_suspects(found: tuple[Suspect, ...]) -> None:
         console.print("nothing stands behind failed decisions more often than chance lets it")
         return
     table = new_table("item", "by", "time", "failed", "succeeded", "by chance", "unexplained")
-    for one in found:
-        chance = "nothing to compare" if one.chance is None else f"{one.chance:.2g}"
-        counts = (str(one.failed), str(one.succeeded), chance, str(one.unexplained))
-        table.add_row(one.item, Text(showable(one.agent)), clock(one.time), *counts)
+    for suspect in found:
+        chance = "nothing to compare" if suspect.chance is None else f"{suspect.chance:.2g}"
+        counts = (str(suspect.failed), str(suspect.succeeded), chance, str(suspect.unexplained))
+        table.add_row(suspect.item, Text(showable(suspect.agent)), clock(suspect.time), *counts)
     print_table(table)
 
 

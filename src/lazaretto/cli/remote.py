@@ -74,8 +74,8 @@ def decide(url: str, call: str, body: dict[str, Any]) -> dict[str, Any]:
 
 def _refusal(url: str, error: urllib.error.HTTPError) -> LazarettoError:
     try:
-        told = orjson.loads(error.read(100_000))
-        message, field = str(told["message"]), told.get("field")
+        body = orjson.loads(error.read(100_000))
+        message, field = str(body["message"]), body.get("field")
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         message, field = f"status {error.code}", None
     if error.code in (401, 403):

@@ -66,7 +66,7 @@ def plan_repair(
     reason: Annotated[str, typer.Option("--reason", help="Why; kept in the receipt.")] = "",
     out: Annotated[Path | None, typer.Option("--out", help="Write the plan to this file, for 'repair apply'.")] = None,
 ) -> None:
-    """Say what a repair would do and cost; nothing is changed. 'repair plan --from ITEM' plans 'contain'."""
+    """Show the steps and cost of a repair; nothing is changed. 'repair plan --from ITEM' plans 'contain'."""
     if bool(item) == bool(origin):
         problem = "is given twice" if item else "is missing"
         raise InputError("item", problem, "For example: lazaretto repair plan --from ITEM")
@@ -100,11 +100,11 @@ def _show_plan(plan: RepairPlan, out: Path | None, texts: Mapping[str, str]) -> 
 
 
 def _why(step: RepairStep) -> str:
-    """How a step came about, as far as the repair said."""
-    told = step.detail
-    parts = [str(told[name]) for name in ("strategy", "why") if name in told]
-    if "priority" in told:
-        parts.append(f"priority {told['priority']:g} at {told['hops']} hops")
+    """The reason for a step, if the repair gave one."""
+    detail = step.detail
+    parts = [str(detail[name]) for name in ("strategy", "why") if name in detail]
+    if "priority" in detail:
+        parts.append(f"priority {detail['priority']:g} at {detail['hops']} hops")
     return ", ".join(parts)
 
 
@@ -117,7 +117,7 @@ def apply_repair(
         bool, typer.Option("--dry-run", help="Show each item before and after; change nothing.")
     ] = False,
 ) -> None:
-    """Do what a plan says, as a whole. Refused (exit code 4) when anything it rests on has changed."""
+    """Apply a plan, as a whole. Refused (exit code 4) when anything it rests on has changed."""
     data = sys.stdin.buffer.read(MAX_PLAN_BYTES) if plan == "-" else read_file(Path(plan), "plan", MAX_PLAN_BYTES)
     wanted = plan_from_json(data)
     with context.open_guard() as guard:
@@ -131,8 +131,8 @@ def apply_repair(
 
 def _show_preview(shown: tuple[Preview, ...]) -> None:
     table = new_table("item", "action", "shown before", "shown after")
-    for one in shown:
-        table.add_row(one.step.item, one.step.action, _yes(one.before.visible), _yes(one.after.visible))
+    for preview in shown:
+        table.add_row(preview.step.item, preview.step.action, _yes(preview.before.visible), _yes(preview.after.visible))
     print_table(table)
 
 
@@ -143,7 +143,7 @@ def _yes(truth: bool) -> str:
 def _show_receipt(receipt: Receipt) -> None:
     done = "undone" if receipt.undone else "done"
     console.print(f"{receipt.plan.repair} {done}: {len(receipt.plan.steps)} item(s), receipt [bold]{receipt.id}[/]")
-    for system, count in Counter(one.ref.system for one in receipt.foreign if one.outcome == "due").items():
+    for system, count in Counter(write.ref.system for write in receipt.foreign if write.outcome == "due").items():
         how = "the process that has the store does that with recheck() or stores.write_back()"
         console.print(f"{count} record(s) in the store {system!r} follow later: {how}", markup=False, highlight=False)
     if not receipt.undone:
@@ -173,9 +173,11 @@ def list_repairs(
 
     def show() -> None:
         table = new_table("receipt", "repair", "origin", "items", "undone", "reason")
-        for one in found:
-            plan = one.plan
-            table.add_row(one.id, plan.repair, plan.origin, str(len(plan.steps)), _yes(one.undone), plan.reason[:80])
+        for repair in found:
+            plan = repair.plan
+            table.add_row(
+                repair.id, plan.repair, plan.origin, str(len(plan.steps)), _yes(repair.undone), plan.reason[:80]
+            )
         print_table(table)
 
     context.emit(found, show)
@@ -187,22 +189,22 @@ def list_proposals(context: CommandContext) -> None:
     """Repairs that looking again proposes and nobody has decided on."""
     with context.open_guard() as guard:
         found = guard.repairs.proposals()
-    told = [{**plain(one), "counts": one.counts} for one in found]
+    rows = [{**plain(proposal), "counts": proposal.counts} for proposal in found]
 
     def show() -> None:
-        for one in found:
-            show_proposal(one)
+        for proposal in found:
+            show_proposal(proposal)
         if not found:
             console.print("nothing is proposed", highlight=False)
 
-    context.emit(told, show)
+    context.emit(rows, show)
 
 
-def show_proposal(one: Proposal) -> None:
-    """A proposal in two lines: what it would do, and how to decide."""
-    counts = ", ".join(f"{_ACTS[action]} {number}" for action, number in sorted(one.counts.items()))
-    console.print(f"{one.id} proposed: {counts}, because {one.origin} is held", highlight=False)
-    console.print(f"  look at it:  lazaretto repair proposal {one.id}", markup=False, highlight=False)
+def show_proposal(proposal: Proposal) -> None:
+    """A proposal in two lines: its changes, and how to decide."""
+    counts = ", ".join(f"{_ACTS[action]} {number}" for action, number in sorted(proposal.counts.items()))
+    console.print(f"{proposal.id} proposed: {counts}, because {proposal.origin} is held", highlight=False)
+    console.print(f"  look at it:  lazaretto repair proposal {proposal.id}", markup=False, highlight=False)
 
 
 _ACTS = {"cut": "cut loose", "replace": "rewrite", "hide": "take out", "remove": "remove", "show": "bring back"}
@@ -213,7 +215,7 @@ _ACTS = {"cut": "cut loose", "replace": "rewrite", "hide": "take out", "remove":
 def show_one_proposal(
     context: CommandContext, proposal: Annotated[str, typer.Argument(help="Id of the proposal.")]
 ) -> None:
-    """What a proposed repair would do now: every item before and after. Nothing is changed."""
+    """The steps of a proposed repair as of now: every item before and after. Nothing is changed."""
     with context.open_guard() as guard:
         found = guard.repairs.proposal(proposal)
         texts = texts_of(found, guard.ledger)
@@ -224,22 +226,22 @@ def show_one_proposal(
 
 
 def texts_of(found: ProposedRepair, ledger: Ledger) -> dict[str, str]:
-    """What the items of a proposal say, as ``read_texts``."""
-    return read_texts([found.proposal.origin, *(one.item for one in found.changes), *found.plan.left], ledger)
+    """Texts of a proposal's items, as by ``read_texts``."""
+    return read_texts([found.proposal.origin, *(change.item for change in found.changes), *found.plan.left], ledger)
 
 
 def read_texts(ids: Sequence[str], ledger: Ledger) -> dict[str, str]:
-    """What items say, in one short line each; of one of which a gate removed a part, that there is a secret in it."""
+    """Texts of items, in one short line each; if a gate removed a part, the line only says that there is a secret."""
     ruled = ledger.events_about(ids, (EventKind.RULED,)) if ids else ()
     cut = {event.subject for event in ruled if (event.body or {}).get("ruling") == Ruling.REWRITE.label}
     return {
-        one.id: "(a text with a secret in it)" if one.id in cut else showable(one.text, SHOWN_TEXT) or "a picture"
-        for one in (ledger.items(ids=ids, hidden=True, limit=None) if ids else ())
+        item.id: "(a text with a secret in it)" if item.id in cut else showable(item.text, SHOWN_TEXT) or "a picture"
+        for item in (ledger.items(ids=ids, hidden=True, limit=None) if ids else ())
     }
 
 
 def show_proposed(found: ProposedRepair, texts: Mapping[str, str], most: int = 50) -> None:
-    """A proposal with its difference, and how to decide. ``texts``: what its items say."""
+    """A proposal with its difference, and how to decide. ``texts``: the texts of its items."""
 
     def says(item: str) -> str:
         return f'{item} "{texts.get(item, "")}"'
@@ -270,7 +272,7 @@ def accept_proposal(
     by: ByOption,
     seen: Annotated[str, typer.Option("--seen", help="As 'repair proposal' printed it: do that, or nothing.")] = "",
 ) -> None:
-    """Do what a proposal says. Refused (exit code 4) where something else would be done by now."""
+    """Apply a proposal. Refused (exit code 4) if its changes are different by now."""
     with context.open_guard() as guard:
         receipt = guard.repairs.accept(proposal, by=by, seen=seen)
     context.emit(receipt, lambda: _show_receipt(receipt))
@@ -301,13 +303,13 @@ def release(
     """Bring a held item back into recall, and off the block list."""
     with context.open_guard() as guard:
         receipt = guard.release(item, reason=reason, descendants=descendants, by=by)
-        beside = [one.old for one in open_conflicts(guard.ledger) if one.new == item]
+        beside = [conflict.old for conflict in open_conflicts(guard.ledger) if conflict.new == item]
         store = elsewhere(guard.ledger, item)
     context.emit(receipt, lambda: _show_release(receipt, item, beside, store))
 
 
 def elsewhere(ledger: Ledger, item: str) -> str:
-    """What to know about an item that a store of the crew's own keeps; empty without one."""
+    """A note about an item that a store of the crew's own keeps; empty without one."""
     ref = ledger.item(item).ref
     if ref is None:
         return ""
@@ -315,7 +317,7 @@ def elsewhere(ledger: Ledger, item: str) -> str:
 
 
 def _show_release(receipt: Receipt, item: str, beside: Sequence[str], store: str) -> None:
-    """The receipt, and how to say that what the item contradicts no longer holds."""
+    """The receipt, and how to settle the item's conflicts."""
     _show_receipt(receipt)
     if store:
         console.print(store, markup=False, highlight=False)
@@ -334,8 +336,8 @@ def appeal(
     """Dispute the ruling on an item. It holds until a person labels or releases the item."""
     with context.open_guard() as guard:
         event = guard.appeal(item, reason, by=by)
-    said = f"recorded: {event.kind.value} {event.subject}"
-    context.emit(event, lambda: console.print(said, highlight=False))
+    line = f"recorded: {event.kind.value} {event.subject}"
+    context.emit(event, lambda: console.print(line, highlight=False))
 
 
 def register(app: typer.Typer) -> None:

@@ -1,4 +1,4 @@
-"""``lazaretto scan``: what in a store that others keep is poisoned, contradicts itself, or is a secret."""
+"""``lazaretto scan``: poisoned and contradicting texts and secrets in a store that others keep."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def scan(
         ),
     ] = False,
 ) -> None:
-    """Find what is poisoned, contradicting or secret in a store: notes, JSON lines, LangGraph, mem0, Chroma, Qdrant.
+    """Find poisoned, contradicting and secret texts in a store: notes, JSON lines, LangGraph, mem0, Chroma, Qdrant.
 
     Nothing is written to the store. A scan that was interrupted goes on where it stopped.
 
@@ -70,7 +70,7 @@ def scan(
     source = open_source(path)
     require("a scan", "gates", "onnxruntime", "safetensors", "tokenizers", "py3langid", "detect_secrets")
     if baseline is not None:
-        read_baseline(baseline)  # what is wrong with it is said before the work
+        read_baseline(baseline)  # a wrong baseline is reported before the work
     for out in (json, sarif, html, accept_all):
         if out is not None and str(out) != "-" and not out.absolute().parent.is_dir():
             raise InputError("report", f"there is no folder for {out}", "Make it first")
@@ -107,7 +107,7 @@ def _save(report: ScanReport, json: Path | None, sarif: Path | None, html: Path 
 
 
 def _finish(report: ScanReport, accept_all: Path | None, unjudged_ok: bool) -> None:
-    """The exit code; what is accepted from now on is written first."""
+    """The exit code; the accepted findings are written first."""
     from lazaretto.scan.accepted import write_baseline
     from lazaretto.scan.records import Level
 
@@ -138,31 +138,31 @@ def _show(report: ScanReport, seconds: float) -> None:
     from lazaretto.scan.records import Level
     from lazaretto.scan.reports import RULES, summary
 
-    told = summary(report)
+    counts = summary(report)
     colours = {Level.ERROR: "red", Level.WARNING: "yellow"}
-    serious = sorted(report.of(Level.ERROR, Level.WARNING), key=lambda one: one.level is not Level.ERROR)
-    for one in serious[:_SHOWN]:
-        console.print(f"[{colours[one.level]}]{one.level.value:<7}[/] ", end="")
-        line = "" if one.line is None or one.record.endswith(f":{one.line}") else f" (line {one.line})"
-        console.print(f"{one.kind:<13} {printable(one.record)}{line}", markup=False, highlight=False)
-        console.print(f"        {printable(one.message)}", markup=False, highlight=False)
-        console.print(f"        do: {RULES[one.rule][2]}", markup=False, highlight=False)
+    serious = sorted(report.of(Level.ERROR, Level.WARNING), key=lambda finding: finding.level is not Level.ERROR)
+    for finding in serious[:_SHOWN]:
+        console.print(f"[{colours[finding.level]}]{finding.level.value:<7}[/] ", end="")
+        line = "" if finding.line is None or finding.record.endswith(f":{finding.line}") else f" (line {finding.line})"
+        console.print(f"{finding.kind:<13} {printable(finding.record)}{line}", markup=False, highlight=False)
+        console.print(f"        {printable(finding.message)}", markup=False, highlight=False)
+        console.print(f"        do: {RULES[finding.rule][2]}", markup=False, highlight=False)
     if len(serious) > _SHOWN:
         console.print(f"... and {len(serious) - _SHOWN:,} more: --html, --json or --sarif has them all")
-    for one in told["unreadable"][:_SHOWN]:
-        errors.print(f"unreadable: {printable(one)}", markup=False, highlight=False)
-    found = ", ".join(f"{count:,} {kind}" for kind, count in told["found"].items())
+    for place in counts["unreadable"][:_SHOWN]:
+        errors.print(f"unreadable: {printable(place)}", markup=False, highlight=False)
+    found = ", ".join(f"{count:,} {kind}" for kind, count in counts["found"].items())
     before = f", {report.judged_before:,} of them by the scan that was interrupted" if report.judged_before else ""
-    words = f"{report.records:,} records judged in {seconds:.0f} s{before}: {found}; {told['notes']:,} notes"
-    if told["accepted"]:
-        words += "; accepted earlier: " + ", ".join(f"{count:,} by {by}" for by, count in told["accepted"].items())
-    if told["not_judged"]:
-        words += f"; {told['not_judged']:,} not judged for orders (language)"
-    if told["skipped_files"]:
-        words += f"; {told['skipped_files']:,} files of other kinds were not read"
-    if told["skipped_folders"]:
-        named = ", ".join(map(printable, told["skipped_folders"][:5]))
-        words += f"; {len(told['skipped_folders']):,} folders were left out ({named})"
+    words = f"{report.records:,} records judged in {seconds:.0f} s{before}: {found}; {counts['notes']:,} notes"
+    if counts["accepted"]:
+        words += "; accepted earlier: " + ", ".join(f"{count:,} by {by}" for by, count in counts["accepted"].items())
+    if counts["not_judged"]:
+        words += f"; {counts['not_judged']:,} not judged for orders (language)"
+    if counts["skipped_files"]:
+        words += f"; {counts['skipped_files']:,} files of other kinds were not read"
+    if counts["skipped_folders"]:
+        named = ", ".join(map(printable, counts["skipped_folders"][:5]))
+        words += f"; {len(counts['skipped_folders']):,} folders were left out ({named})"
     console.print(words, markup=False, highlight=False)
     if not report.records:
         errors.print("nothing to read there: no notes, JSON lines or known database", markup=False)

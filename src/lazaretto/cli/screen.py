@@ -47,7 +47,7 @@ class _Line:
 
 
 def read_line(raw: bytes, number: int, seen: set[str]) -> _Line:
-    """One line of the input as an observation; ``InputError`` says what is wrong with it."""
+    """One line of the input as an observation; ``InputError`` explains a wrong one."""
     if len(raw) > MAX_LINE:
         raise InputError(f"line {number}", f"is longer than {MAX_LINE:,} bytes", "Split the memory")
     try:
@@ -100,7 +100,7 @@ class _Judged:
 
 
 class BatchScreening:
-    """Judges observations in batches; what it needs is loaded when the first of its kind comes."""
+    """Judges observations in batches; models are loaded when the first observation of a kind comes."""
 
     def __init__(self) -> None:
         self._text: Any = None
@@ -112,7 +112,7 @@ class BatchScreening:
         self._rooms.close()
 
     def judge_lines(self, lines: list[_Line]) -> list[_Judged]:
-        """Each line's verdict, what its memories say about it included."""
+        """Each line's verdict, with the relation to its memories."""
         judged = []
         for line, (verdict, ms) in zip(lines, self.judge([line.observation for line in lines]), strict=True):
             started = time.perf_counter()
@@ -144,7 +144,7 @@ class BatchScreening:
 
         gate = self._gate()
         screened = shared_screener().screen([o.text for o in observations])
-        return [gate.judge(o, one) for o, one in zip(observations, screened, strict=True)]
+        return [gate.judge(o, score) for o, score in zip(observations, screened, strict=True)]
 
     def _gate(self) -> Any:
         from lazaretto.gates.memory.gate import make
@@ -163,7 +163,7 @@ class BatchScreening:
         agents, names = [o.agent for o in observations], [o.id for o in observations]
         parents, success = [o.parents for o in observations], [stated_success(o) for o in observations]
         judged = self._records.screen_many(agents, vectors, names, parents, success)
-        return [record_verdict(o, one, Ruling.QUARANTINE) for o, one in zip(observations, judged, strict=True)]
+        return [record_verdict(o, score, Ruling.QUARANTINE) for o, score in zip(observations, judged, strict=True)]
 
 
 def _answer(judged: _Judged) -> dict[str, Any]:
@@ -175,7 +175,7 @@ def _answer(judged: _Judged) -> dict[str, Any]:
         "ruling": verdict.ruling.label,
         "allowed": verdict.ruling <= Ruling.WARN,
         "rule": verdict.rule,
-        "reasons": [one.summary for one in verdict.evidence],
+        "reasons": [evidence.summary for evidence in verdict.evidence],
         "evidence": plain(verdict.evidence),
         "relation": judged.relation,
         "with": judged.memories,
@@ -184,7 +184,7 @@ def _answer(judged: _Judged) -> dict[str, Any]:
 
 
 class _Ancestry:
-    """Who was made from whom in a file, to find a memory that would be its own ancestor by way of others."""
+    """Parents of the memories in a file, to find a memory that would be its own ancestor by way of others."""
 
     def __init__(self) -> None:
         self._parents: dict[str, tuple[str, ...]] = {}
@@ -196,12 +196,12 @@ class _Ancestry:
         if item in self._named:  # else nobody before it can lead back to it
             above, seen = list(parents), set(parents)
             while above:
-                one = above.pop()
-                if one == item:
+                ancestor = above.pop()
+                if ancestor == item:
                     raise InputError(
                         f"line {line.number}: parents", f"{item!r} is its own ancestor", "Name what it was made from"
                     )
-                new = [p for p in self._parents.get(one, ()) if p not in seen]
+                new = [p for p in self._parents.get(ancestor, ()) if p not in seen]
                 seen.update(new)
                 above += new
         self._parents[item] = parents
@@ -242,19 +242,19 @@ def screen(
     fresh: Annotated[bool, typer.Option("--fresh", help="Judge again what --out holds already.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Judge memories: does a text order an agent about, does it contradict what is known? Nothing is stored.
+    """Judge memories: does a text order an agent about, does it contradict known memories? Nothing is stored.
 
     A line of a file may bring "memories" of its own; it is judged as if those had been remembered before it.
 
     Exit code 1 when something should not be used, 2 when a line of the file was unusable (the others are judged).
     """
-    said: str | bytes = one_text(words, text)
-    if bool(said) == (batch is not None):
+    content: str | bytes = one_text(words, text)
+    if bool(content) == (batch is not None):
         raise InputError("screen", "needs either a text or --batch", "For example: lazaretto screen 'a note'")
-    if said == "-":
-        said = standard_input(Limits().max_text_bytes)
+    if content == "-":
+        content = standard_input(Limits().max_text_bytes)
     if batch is None:
-        made = read_observation(RawInput("unknown", Channel.MEMORY, said, source=source), "screen", Limits())
+        made = read_observation(RawInput("unknown", Channel.MEMORY, content, source=source), "screen", Limits())
         with closing(BatchScreening()) as screening:
             judged = screening.judge_lines([_Line(0, made)])[0]
         verdict = judged.verdict
@@ -263,9 +263,9 @@ def screen(
     counts, faults, already = screen_file(batch, out, fresh=fresh)
     summary = {"judged": sum(counts.values()), "already": already, "rulings": counts, "unusable": faults}
     if out is not None:
-        told = ", ".join(f"{count:,} {word}" for word, count in counts.items()) or "nothing"
+        summary_line = ", ".join(f"{count:,} {word}" for word, count in counts.items()) or "nothing"
         before = f" ({already:,} of them before)" if already else ""
-        words = f"judged {summary['judged']:,} memories{before}: {told}; verdicts in {out}"
+        words = f"judged {summary['judged']:,} memories{before}: {summary_line}; verdicts in {out}"
         emit(summary, json, lambda: console.print(words, markup=False, highlight=False))
     for fault in faults:
         if not json:
@@ -280,7 +280,7 @@ def screen(
 
 
 def screen_file(batch: Path, out: Path | None, *, fresh: bool = False) -> tuple[dict[str, int], list[str], int]:
-    """Judge the lines of a file in order; what an interrupted run has written already is not judged again."""
+    """Judge the lines of a file in order; lines that an interrupted run has judged are not judged again."""
     faults: list[str] = []
     try:
         done = {} if out is None or fresh else _written(out)
@@ -295,7 +295,9 @@ def screen_file(batch: Path, out: Path | None, *, fresh: bool = False) -> tuple[
             task = bar.add_task("judging", total=None)
             for part in _batches(lines, faults):
                 # structured memories are evidence for those after them, so they are read again
-                waiting = [one for one in part if one.observation.id not in done or one.observation.fields is not None]
+                waiting = [
+                    line for line in part if line.observation.id not in done or line.observation.fields is not None
+                ]
                 for judged in screening.judge_lines(waiting) if waiting else ():
                     if judged.verdict.subject in done:
                         continue
@@ -334,8 +336,8 @@ def _show(verdict: Verdict) -> None:
     console.print(
         f"[bold {colour}]{verdict.ruling.label}[/]  rule {verdict.rule}, risk {verdict.risk:.2f}", highlight=False
     )
-    for one in verdict.evidence:
-        console.print(f"- {one.summary}", markup=False, highlight=False)
+    for evidence in verdict.evidence:
+        console.print(f"- {evidence.summary}", markup=False, highlight=False)
 
 
 def register(app: typer.Typer) -> None:

@@ -29,7 +29,7 @@ def read_memories(given: Any, number: int) -> tuple[Observation, ...]:
         raise InputError(
             f"line {number}: memories", "is not a list of at most 1,000 memories", 'For example [{"text": "..."}]'
         )
-    return tuple(_memory(one, f"line {number}: memories[{place}]", place) for place, one in enumerate(given))
+    return tuple(_memory(entry, f"line {number}: memories[{place}]", place) for place, entry in enumerate(given))
 
 
 def _memory(given: Any, where: str, place: int) -> Observation:
@@ -66,7 +66,7 @@ class Rooms:
     def compare(
         self, gate: MemoryGate, verdict: Verdict, new: Observation, memories: tuple[Observation, ...]
     ) -> tuple[Verdict, str, list[int]]:
-        """The verdict with what the memories say about it, the relation, and to which of them."""
+        """The verdict with the evidence of the memories, the relation, and the memories it is to."""
         from lazaretto.gates.memory.claims.consequences import claim_evidence, with_claims
 
         settings, trust = gate.settings.claims, DEFAULT_TRUST.table()
@@ -78,32 +78,35 @@ class Rooms:
         if self._ledger is None:
             self._ledger = Ledger.open(f"sqlite:///{Path(self._folder.name) / 'ledger.db'}")
         ledger = self._ledger.within(f"line-{self._count}")
-        kept = [replace(one, id=new_id(), namespace=ledger.namespace) for one in memories]
-        ledger.append([seen_draft(one) for one in kept])
-        for one in kept:
-            gate.claims.reader.keep(ledger, one.id, one.text)
+        kept = [replace(memory, id=new_id(), namespace=ledger.namespace) for memory in memories]
+        ledger.append([seen_draft(memory) for memory in kept])
+        for memory in kept:
+            gate.claims.reader.keep(ledger, memory.id, memory.text)
         graph = ProvenanceGraph(ledger)
         judged = gate.claims.judge(replace(new, parents=(), namespace=ledger.namespace), ledger, graph, trust)
-        place = {one.id: number for number, one in enumerate(kept)}
+        place = {memory.id: number for number, memory in enumerate(kept)}
         found = with_claims(verdict, judged, settings)
-        told = claim_evidence([found]) or {"relation": "none", "with": []}
-        named = [place[item] for item in told["with"] if item in place]
-        return _renamed(found, place), str(told["relation"]), sorted(named)
+        relation = claim_evidence([found]) or {"relation": "none", "with": []}
+        named = [place[item] for item in relation["with"] if item in place]
+        return _renamed(found, place), str(relation["relation"]), sorted(named)
 
 
 def _renamed(verdict: Verdict, place: dict[str, int]) -> Verdict:
     """The verdict in the caller's terms: memories by their numbers, not by ids that nobody else knows."""
 
-    def told(value: Any) -> Any:
+    def renamed(value: Any) -> Any:
         if isinstance(value, str):
             for item, number in place.items():
                 value = value.replace(item, f"memories[{number}]")
             return value
         if isinstance(value, (list, tuple)):
-            return [told(one) for one in value]
+            return [renamed(part) for part in value]
         if isinstance(value, dict):
-            return {told(key): told(one) for key, one in value.items()}
+            return {renamed(key): renamed(part) for key, part in value.items()}
         return value
 
-    evidence = tuple(replace(one, summary=told(one.summary), data=told(dict(one.data))) for one in verdict.evidence)
+    evidence = tuple(
+        replace(evidence, summary=renamed(evidence.summary), data=renamed(dict(evidence.data)))
+        for evidence in verdict.evidence
+    )
     return replace(verdict, evidence=evidence)

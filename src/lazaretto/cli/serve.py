@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lazaretto.api.worker import WorkerSettings
 
 MOST_CONNECTIONS = 512
-"""Beyond these a caller is told to come back."""
+"""Beyond these a caller is asked to come back later."""
 
 
 def this_machine_only(host: str) -> bool:
@@ -71,7 +71,7 @@ def serve(
     fetch_images: Annotated[
         bool, typer.Option("--fetch-images", help="Fetch pictures that a moderation names, from public addresses.")
     ] = False,
-    webhook: Annotated[str, typer.Option(help="Address that is told of incidents, signed.")] = "",
+    webhook: Annotated[str, typer.Option(help="Address that is notified of incidents, signed.")] = "",
     webhook_secret: Annotated[
         str, typer.Option(envvar="LAZARETTO_WEBHOOK_SECRET", help="What signs it: whsec_ and base64.")
     ] = "",
@@ -85,7 +85,7 @@ def serve(
 
     refuse_blank_secrets(token, keys)
     known = keys_of(keys) if keys else ()
-    door = Door(context.namespace, token, known)  # says what is wrong with a token before anything listens
+    door = Door(context.namespace, token, known)  # a wrong token is reported before anything listens
     if door.open and not this_machine_only(host):
         raise InputError("token", f"is missing, and {host} can be reached by others", "Set LAZARETTO_TOKEN or --keys")
 
@@ -107,7 +107,9 @@ def serve(
         where = f"http://{host}:{listener.getsockname()[1]} (calls: /docs, for people: /console)"
         console.print(f"Lazaretto on {where}, store {guard.ledger.url}, namespace {context.namespace}")
         if door.open:
-            console.print("Open: whoever can reach this machine's loopback may do everything. Close it with --keys.")
+            console.print(
+                "Open: everyone who can reach this machine's loopback may do everything. Close it with --keys."
+            )
         if workers == 1:
             if access_log:
                 log_access()
@@ -129,7 +131,7 @@ UVICORN: dict[str, Any] = {
     "limit_concurrency": MOST_CONNECTIONS,
     "timeout_graceful_shutdown": 30,
 }
-"""How every server runs. Asked to end, it takes nothing new and finishes what it has, for half a minute at most."""
+"""How every server runs. Asked to end, it takes no new requests and finishes the others, for half a minute at most."""
 
 
 def _serve_with(workers: int, described: WorkerSettings, token: str | None, listener: socket.socket) -> None:

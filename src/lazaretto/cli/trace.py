@@ -1,4 +1,4 @@
-"""``lazaretto trace | contacts``: where an item came from, whom it reached, and who met whom."""
+"""``lazaretto trace | contacts``: an item's lineage and reach, and contacts of agents."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def moment(text: str | None, field: str) -> float | None:
 
 def _texts(ledger: Ledger, graph: ProvenanceGraph, item: str, limit: int) -> dict[str, str]:
     names = [node.id for node in graph.subgraph(item, limit=limit).nodes if node.kind == "item"]
-    return {one.id: one.text for one in ledger.items(ids=names, hidden=True, limit=None)}
+    return {item.id: item.text for item in ledger.items(ids=names, hidden=True, limit=None)}
 
 
 def _report(graph: ProvenanceGraph, item: str, policy: Policy, history: bool) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def trace(
     history: Annotated[bool, typer.Option("--history", help="Include links that repairs have stopped.")] = False,
     limit: Annotated[int, typer.Option(help="Most items in a drawing, nearest first.")] = 120,
 ) -> None:
-    """Show where an item came from and what it reached, or draw it."""
+    """Show an item's lineage and reach, or draw it."""
     kinds = {".json": Format.JSON, ".dot": Format.DOT, ".gv": Format.DOT, ".mmd": Format.MERMAID}
     if style is None and out is not None:
         style = kinds.get(out.suffix, Format.SVG)
@@ -170,7 +170,7 @@ def contacts(
     since: Annotated[str | None, typer.Option(help="First moment: a date and time (UTC) or seconds.")] = None,
     until: Annotated[str | None, typer.Option(help="Last moment: a date and time (UTC) or seconds.")] = None,
 ) -> None:
-    """List whom an agent read and who read it."""
+    """List contacts of an agent: whom it read and who read it."""
     with context.open_ledger(create=False) as ledger:
         met = ProvenanceGraph(ledger).contacts(agent, moment(since, "since"), moment(until, "until"))
 
@@ -178,9 +178,9 @@ def contacts(
         table = Table(title=f"contacts of {showable(agent, 40)} ({len(met)})", title_justify="left", box=None)
         for column in ("time", "direction", "agent", "item"):
             table.add_column(column, overflow="fold")
-        for one in met:
-            way = "read what it wrote" if one.direction == "in" else "was read by"
-            table.add_row(clock(one.time), way, Text(showable(one.agent)), Text(showable(one.item)))
+        for contact in met:
+            way = "read what it wrote" if contact.direction == "in" else "was read by"
+            table.add_row(clock(contact.time), way, Text(showable(contact.agent)), Text(showable(contact.item)))
         print_table(table)
 
     context.emit({"agent": agent, "contacts": met}, show)

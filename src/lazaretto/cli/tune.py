@@ -1,4 +1,4 @@
-"""``lazaretto tune``: fewer false alarms, from what was judged and what people said of it."""
+"""``lazaretto tune``: fewer false alarms, from recorded rulings and people's labels."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def tune(
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw it: an SVG file.")] = None,
     write: Annotated[Path | None, typer.Option("--write", help="Write the policy with the advised settings.")] = None,
 ) -> None:
-    """What other rates would have held of what was judged, and the nearest that holds fewer honest items.
+    """Counts what other rates would have held of the judged items, and finds the nearest that holds fewer honest items.
 
     Nothing is read again: it counts from the numbers that rulings keep. An item that nobody called harmful counts as
-    honest, so label what was held first (lazaretto held, or held --would). No advice loses a finding.
+    honest, so label held items first (lazaretto held, or held --would). No advice loses a finding.
     """
     found = _tuned(context, target, days)
     if plot is not None:
@@ -62,7 +62,7 @@ def _written(context: CommandContext, found: Tuning, to: Path) -> dict[str, Any]
     before = Path(context.policy_file).read_text(encoding="utf-8") if context.policy_file else ""
     text = edited(before, {(f"gates.{gate}", name): value for (gate, name), value in found.advice.changes.items()})
     _save(to, text, "write")
-    Policy.load(to)  # what is written must be a policy
+    Policy.load(to)  # the written file must be a policy
     return {"written": str(to)}
 
 
@@ -74,7 +74,7 @@ def _save(path: Path, text: str, field: str) -> None:
 
 
 def _body(found: Tuning, target: float) -> dict[str, Any]:
-    def told(counts: Counts) -> dict[str, Any]:
+    def with_share(counts: Counts) -> dict[str, Any]:
         return {**plain(counts), "honest_share": round(found.rate(counts), 6)}
 
     return {
@@ -84,14 +84,15 @@ def _body(found: Tuning, target: float) -> dict[str, Any]:
         "findings": found.findings,
         "ruled_otherwise_today": found.differing,
         "honest_held_without_rate": dict(found.without_rate),
-        "now": told(found.now),
+        "now": with_share(found.now),
         "rows": [
-            {"gate": r.gate, "setting": r.setting, "value": r.value, "now": r.now, **told(r.counts)} for r in found.rows
+            {"gate": r.gate, "setting": r.setting, "value": r.value, "now": r.now, **with_share(r.counts)}
+            for r in found.rows
         ],
         "advice": {
             "reached": found.advice.reached,
             "changes": {f"gates.{gate}.{name}": value for (gate, name), value in found.advice.changes.items()},
-            **told(found.advice.counts),
+            **with_share(found.advice.counts),
         },
     }
 
@@ -110,17 +111,15 @@ def _show(found: Tuning, target: float, plot: Path | None, write: Path | None) -
         table.add_row(row.gate, row.setting, named, *map(str, numbers), str(row.counts.unsure))
     print_table(table)
     advice = found.advice
-    console.print(f"now: {_said(found, found.now)}", highlight=False)
+    console.print(f"now: {_counts_line(found, found.now)}", highlight=False)
     if advice.changes:
-        console.print(f"advised: {_said(found, advice.counts)}", highlight=False)
+        console.print(f"advised: {_counts_line(found, advice.counts)}", highlight=False)
     for (gate, name), value in advice.changes.items():
         console.print(f"  [gates.{gate}] {name} = {value:g}", markup=False, highlight=False)
     if not advice.reached:
         console.print(f"no rates hold at most {target:.2%} without losing a finding", highlight=False)
         for rule, number in found.without_rate[:5]:
-            console.print(
-                f"  {number} honest items are held by {rule}, whatever the rates", markup=False, highlight=False
-            )
+            console.print(f"  {number} honest items are held by {rule} at any rates", markup=False, highlight=False)
     elif not advice.changes:
         console.print(f"that is within {target:.2%}: nothing to change", highlight=False)
     for path in (plot, write):
@@ -130,7 +129,7 @@ def _show(found: Tuning, target: float, plot: Path | None, write: Path | None) -
         console.print("take it:  lazaretto tune --write policy.toml", highlight=False)
 
 
-def _said(found: Tuning, counts: Counts) -> str:
+def _counts_line(found: Tuning, counts: Counts) -> str:
     unsure = f", {counts.unsure} only reading again could tell" if counts.unsure else ""
     kept = f"{counts.findings} of {found.findings} findings"
     return f"{counts.honest} honest items held ({found.rate(counts):.2%}), {kept}{unsure}"
