@@ -1,1 +1,1 @@
-"""Scanning a store that others keep: what in it is poisoned, contradicts itself, or should never have been kept."""
+"""Scanning a store that others keep for poisoned and contradicting texts and secrets."""

@@ -1,6 +1,6 @@
 """Findings that a person accepted: a baseline file, and marks in the notes themselves.
 
-Whoever planted something could plant a mark too, so marks count only where the caller asks for them. Accepted findings
+An attacker could plant a mark too, so marks count only where the caller asks for them. Accepted findings
 stay in every report, set apart.
 """
 
@@ -26,9 +26,9 @@ MARK = re.compile(r"lazaretto:\s*ignore\s+([a-z_]+(?:\s*,\s*[a-z_]+)*)")
 """On the line of the finding or the one before it: names rules, never all of them."""
 
 
-def fingerprint(one: ScanFinding) -> str:
+def fingerprint(finding: ScanFinding) -> str:
     """The same for a finding that merely moved within its file."""
-    parts = (one.rule, one.place, _unnumbered(one.message), one.other_place or "")
+    parts = (finding.rule, finding.place, _unnumbered(finding.message), finding.other_place or "")
     return hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:32]
 
 
@@ -38,18 +38,18 @@ def _unnumbered(message: str) -> str:
 
 
 def accept(report: ScanReport, root: Path, *, baseline: Path | None = None, inline: bool = False) -> None:
-    """Move what was accepted out of the report's findings. What could not be judged cannot be accepted."""
+    """Move accepted findings out of the report's findings. A text that could not be judged cannot be accepted."""
     known = Counter(read_baseline(baseline)) if baseline is not None else Counter[str]()
     left: list[ScanFinding] = []
-    for one in report.findings:
-        name = fingerprint(one)
-        if one.kind != NOT_JUDGED and known[name] > 0:
+    for finding in report.findings:
+        name = fingerprint(finding)
+        if finding.kind != NOT_JUDGED and known[name] > 0:
             known[name] -= 1
-            report.accepted.append(Accepted(one, BASELINE))
-        elif one.kind != NOT_JUDGED and inline and _marked(one, root):
-            report.accepted.append(Accepted(one, INLINE))
+            report.accepted.append(Accepted(finding, BASELINE))
+        elif finding.kind != NOT_JUDGED and inline and _marked(finding, root):
+            report.accepted.append(Accepted(finding, INLINE))
         else:
-            left.append(one)
+            left.append(finding)
     report.findings = left
 
 
@@ -59,7 +59,7 @@ def read_baseline(path: Path) -> Mapping[str, int]:
         data = orjson.loads(path.read_bytes())
         if data["format"] != FORMAT:
             raise ValueError
-        return {str(one["fingerprint"]): int(one["count"]) for one in data["findings"]}
+        return {str(entry["fingerprint"]): int(entry["count"]) for entry in data["findings"]}
     except OSError as error:
         raise InputError("baseline", f"{path} cannot be read ({error.strerror})", "Make it: --write-baseline") from None
     except (ValueError, KeyError, TypeError):
@@ -68,9 +68,11 @@ def read_baseline(path: Path) -> Mapping[str, int]:
 
 def write_baseline(report: ScanReport, path: Path) -> int:
     """Accept all that is found now; how many. It names rule and file of each, for those who review the change."""
-    found = [one for one in report.findings if one.kind != NOT_JUDGED] + [one.finding for one in report.accepted]
+    found = [finding for finding in report.findings if finding.kind != NOT_JUDGED] + [
+        entry.finding for entry in report.accepted
+    ]
     counts = Counter(map(fingerprint, found))
-    named = {fingerprint(one): one for one in found}
+    named = {fingerprint(finding): finding for finding in found}
     rows = [
         {"fingerprint": name, "count": counts[name], "rule": named[name].rule, "place": named[name].place}
         for name in sorted(counts, key=lambda name: (named[name].place, named[name].rule, name))
@@ -79,14 +81,14 @@ def write_baseline(report: ScanReport, path: Path) -> int:
     return len(found)
 
 
-def _marked(one: ScanFinding, root: Path) -> bool:
-    path = root / one.place
-    if one.line is None or path.suffix.lower() not in NOTES:
+def _marked(finding: ScanFinding, root: Path) -> bool:
+    path = root / finding.place
+    if finding.line is None or path.suffix.lower() not in NOTES:
         return False
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return False
-    near = lines[max(0, one.line - 2) : one.line]
+    near = lines[max(0, finding.line - 2) : finding.line]
     rules = {rule.strip() for line in near for found in MARK.findall(line) for rule in found.split(",")}
-    return one.rule in rules
+    return finding.rule in rules

@@ -19,12 +19,12 @@ _EXACT = STRONG | {"money", "percent"}
 _AMOUNTS = frozenset({"quantity", "time"})
 """Exact too where money, access or safety is concerned and every other word is the same: a dose, an opening hour."""
 _TELLING = frozenset({"number", "quantity", "year", "date", "time", "reference"})
-"""What tells occasions apart. A reference is a ticket, an order, a case."""
+"""Kinds of values that distinguish occasions. A reference is a ticket, an order, a case."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimMark:
-    """A claim: where it stands, its words, and what it is about."""
+    """A claim: its place, its words, and its subject."""
 
     start: int
     end: int
@@ -35,7 +35,7 @@ class ClaimMark:
 
 
 def marks_of(text: str) -> tuple[ClaimMark, ...]:
-    """The claims of a text, but for questions and what is too short to be about one thing."""
+    """The claims of a text, without questions and claims too short to be about one thing."""
     return tuple(
         ClaimMark(claim.start, claim.end, tuple(sorted(claim.subject)), _about(claim))
         for claim in claims_of(text)
@@ -49,13 +49,13 @@ def opposed(old: Claim, new: Claim) -> bool:
         return False
     same_words = old.words == new.words
     exact = _EXACT | (_AMOUNTS if same_words and old.sensitive and new.sensitive else set())
-    kinds = {one.kind for one in differences(old, new)}
+    kinds = {difference.kind for difference in differences(old, new)}
     if kinds - exact or _occasions(old, exact) != _occasions(new, exact):
         return False  # another day, number or amount: another occasion
     if kinds:
         return same_words or len(old.words & new.words) >= 0.8 * len(old.words | new.words)
-    told = dict(zip(FEATURES, compared(old, new), strict=True))
-    return bool(told["permission_opposed"] or told["negation_differs"] or told["opposites"])
+    features = dict(zip(FEATURES, compared(old, new), strict=True))
+    return bool(features["permission_opposed"] or features["negation_differs"] or features["opposites"])
 
 
 def _names(claim: Claim) -> frozenset[str]:
@@ -64,8 +64,8 @@ def _names(claim: Claim) -> frozenset[str]:
 
 def _about(claim: Claim) -> str:
     """The same for two claims wherever ``opposed`` finds their names and occasions the same."""
-    told = (sorted(_names(claim)), sorted(_occasions(claim, _EXACT | _AMOUNTS)))
-    return hashlib.blake2b(repr(told).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    key = (sorted(_names(claim)), sorted(_occasions(claim, _EXACT | _AMOUNTS)))
+    return hashlib.blake2b(repr(key).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def _occasions(claim: Claim, exact: set[str] | frozenset[str]) -> set[tuple[str, str]]:
@@ -74,8 +74,8 @@ def _occasions(claim: Claim, exact: set[str] | frozenset[str]) -> set[tuple[str,
 
 
 def differs_in(old: Claim, new: Claim) -> str:
-    """In what two opposed claims differ."""
-    kinds = [one.kind for one in differences(old, new)]
+    """The difference between two opposed claims."""
+    kinds = [difference.kind for difference in differences(old, new)]
     if kinds:
         return ", ".join(kinds)
     return "permission" if old.permission != new.permission else "polarity"

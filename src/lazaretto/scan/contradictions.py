@@ -32,7 +32,7 @@ _TABLES = """
 PRAGMA journal_mode = OFF;
 CREATE TABLE texts (number INTEGER PRIMARY KEY, digest BLOB UNIQUE);
 CREATE TABLE claims (
-  number INTEGER PRIMARY KEY, text INTEGER, about TEXT, words BLOB, said BLOB, record BLOB, place BLOB, line INTEGER);
+  number INTEGER PRIMARY KEY, text INTEGER, about TEXT, words BLOB, quote BLOB, record BLOB, place BLOB, line INTEGER);
 """
 
 
@@ -42,7 +42,7 @@ class KeptClaim:
 
     text: int
     """Number of the text that makes it, in the order in which texts came."""
-    said: str
+    quote: str
     record: str
     place: str
     line: int | None
@@ -78,17 +78,17 @@ class StoreClaims:
                 return
             for mark in marks:
                 self.frequency.update(map(sys.intern, mark.words))
-                told = ("\n".join(mark.words), text[mark.start : mark.end], record, place)
-                row = (fresh.lastrowid, mark.about, *map(_written, told), line_of(mark.start))
+                texts = ("\n".join(mark.words), text[mark.start : mark.end], record, place)
+                row = (fresh.lastrowid, mark.about, *map(_written, texts), line_of(mark.start))
                 self._database.execute("INSERT INTO claims VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)", row)
         except sqlite3.OperationalError as error:
             fix = "Free some room, name another folder with TMPDIR, or scan with --no-contradictions"
-            raise InputError("scan", f"what is compared cannot be kept ({error})", fix) from None
+            raise InputError("scan", f"the claims to compare cannot be stored ({error})", fix) from None
 
     def __getitem__(self, number: int) -> KeptClaim:
-        query = "SELECT text, said, record, place, line FROM claims WHERE number = ?"
-        text, said, record, place, line = self._database.execute(query, (number,)).fetchone()
-        return KeptClaim(text, _read(said), _read(record), _read(place), line)
+        query = "SELECT text, quote, record, place, line FROM claims WHERE number = ?"
+        text, quote, record, place, line = self._database.execute(query, (number,)).fetchone()
+        return KeptClaim(text, _read(quote), _read(record), _read(place), line)
 
     def groups(self) -> Iterator[list[tuple[int, int, tuple[str, ...]]]]:
         """Number, text and words of the claims that are about the same, as they came; group after group."""
@@ -104,7 +104,7 @@ class StoreClaims:
 
 
 def _written(text: str) -> bytes:
-    """Names of files and texts may hold what is not Unicode."""
+    """Names of files and texts may hold characters that are not Unicode."""
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -120,19 +120,19 @@ def contradictions(kept: StoreClaims, step: Callable[[int], None] = lambda _: No
     for place in range(0, len(pairs), _AT_ONCE):
         part = [(kept[a], kept[b]) for a, b in pairs[place : place + _AT_ONCE]]
         claims = [(_claim(a), _claim(b)) for a, b in part]
-        said = list(dict.fromkeys(claim.text for pair in claims for claim in pair))
-        vectors = dict(zip(said, claim_minilm().embed_texts(said), strict=True))
+        texts = list(dict.fromkeys(claim.text for pair in claims for claim in pair))
+        vectors = dict(zip(texts, claim_minilm().embed_texts(texts), strict=True))
         asked = [(old, new, float(vectors[old.text] @ vectors[new.text])) for old, new in claims]
         answers = shared_relation_model().compare(asked, [(SURE,)] * len(asked))
-        for (first, second), (old, new, _), told in zip(part, asked, answers, strict=True):
-            if told.conflict >= SURE:
-                found.append(Contradiction(second, first, round(told.conflict, 3), differs_in(old, new)))
+        for (first, second), (old, new, _), answer in zip(part, asked, answers, strict=True):
+            if answer.conflict >= SURE:
+                found.append(Contradiction(second, first, round(answer.conflict, 3), differs_in(old, new)))
         step(len(part))
-    return sorted(found, key=lambda one: (-one.strength, one.new.text, one.old.text))
+    return sorted(found, key=lambda pair: (-pair.strength, pair.new.text, pair.old.text))
 
 
 def _claim(kept: KeptClaim) -> Claim:
-    return read_claim(kept.said.strip()[:600])
+    return read_claim(kept.quote.strip()[:600])
 
 
 def _candidates(kept: StoreClaims, group: list[tuple[int, int, tuple[str, ...]]]) -> Iterator[tuple[int, int]]:
@@ -147,14 +147,14 @@ def _candidates(kept: StoreClaims, group: list[tuple[int, int, tuple[str, ...]]]
         rarest = ordered[: len(ordered) - int(-(-ALIKE * len(ordered) // 1)) + 1]
         near = {other for word in rarest for other in blocks.get(word, ())[-_MOST_IN_BLOCK:]}
         partners = 0
-        mine, said = frozenset(words), None
+        mine, claim = frozenset(words), None
         for other in sorted(near, reverse=True):
             other_number, other_text, theirs = group[other]
             shared = len(mine.intersection(theirs))
             if other_text == text or shared < ALIKE * (len(mine) + len(theirs) - shared):
                 continue
-            said = said or _claim(kept[number])
-            if opposed(_claim(kept[other_number]), said):
+            claim = claim or _claim(kept[number])
+            if opposed(_claim(kept[other_number]), claim):
                 yield other_number, number
                 partners += 1
                 if partners == _MOST_PARTNERS:

@@ -102,7 +102,7 @@ def split(name: str, value: Any, place: str) -> Iterator[ScanRecord]:
 
 
 def parsed(value: Any) -> Any:
-    """JSON that a column keeps as text or bytes; anything else as it is."""
+    """JSON that a column keeps as text or bytes; other values as they are."""
     if isinstance(value, (bytes, str)):
         try:
             return orjson.loads(value)
@@ -160,7 +160,7 @@ def _qdrant(database: sqlite3.Connection, tally: SourceTally, place: str) -> _Na
         try:
             held = shell_of(point)
             payload = held.get("payload") if isinstance(held, dict) else None
-        except Exception as error:  # whatever stands in a pickle
+        except Exception as error:  # a pickle may raise anything
             tally.unreadable.append(f"{place}: point {name}: {error}")
             continue
         yield f"{collection}/{_qdrant_id(name)}", payload if isinstance(payload, dict) else {}
@@ -208,4 +208,4 @@ _KINDS: tuple[tuple[set[str], Callable[[sqlite3.Connection, SourceTally, str], _
     ({"points"}, _qdrant),
     ({"history"}, _mem0_history),
 )
-"""Which tables tell a kind, and how it is read."""
+"""The tables of each kind of store, and its reader."""

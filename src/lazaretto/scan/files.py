@@ -39,7 +39,7 @@ class Files:
         self.tally = SourceTally()
         self._root = path if path.is_dir() else path.parent
         self.base = _repository(self._root) or self._root.absolute()
-        """What places are relative to."""
+        """The folder that places are relative to."""
         self._one = path if path.is_file() else None
         self._only = only
 
@@ -104,9 +104,9 @@ class Files:
 
 
 def _repository(folder: Path) -> Path | None:
-    """The repository that a folder lies in: what code hosts, editors and hooks name files by."""
+    """The repository that a folder lies in: code hosts, editors and hooks name files relative to it."""
     here = Path(os.path.normpath(folder.absolute()))
-    return next((one for one in (here, *here.parents) if (one / ".git").exists()), None)
+    return next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), None)
 
 
 def _numbered(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
@@ -145,8 +145,8 @@ def _document(path: Path, place: str) -> Iterator[ScanRecord]:
         ) from None
     if isinstance(value, dict) and len(value) == 1 and isinstance(inner := next(iter(value.values())), list):
         value = inner
-    for number, one in enumerate(value if isinstance(value, list) else [value]):
-        yield from _valued(one, place, str(number), None)
+    for number, entry in enumerate(value if isinstance(value, list) else [value]):
+        yield from _valued(entry, place, str(number), None)
 
 
 def _note(path: Path, place: str) -> Iterator[ScanRecord]:

@@ -1,4 +1,4 @@
-"""What a scan has judged so far, on disk, so that a killed one goes on where it stopped.
+"""The judgements of a scan so far, on disk, so that a killed one goes on where it stopped.
 
 Judgements are kept by a hash of text and settings, so a store may change in between.
 """
@@ -22,7 +22,7 @@ from lazaretto.scan.judge import JudgedText, ScanSettings
 from lazaretto.scan.records import Hit, Level
 
 _FORMAT = 3
-"""Of what a journal keeps; one of another format is begun anew."""
+"""Format of a journal; one of another format is started again."""
 
 
 def journal_path(target: str, settings: ScanSettings) -> Path:
@@ -32,18 +32,18 @@ def journal_path(target: str, settings: ScanSettings) -> Path:
 
 
 def digest_of(text: str, instructions: bool) -> bytes:
-    """What stands for a text in the journal."""
+    """The key of a text in the journal."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16, salt=b"i" * instructions).digest()
 
 
 class Journal:
-    """Judgements by what was judged."""
+    """Judgements by the digest of the judged text."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # it quotes memories: nobody else's business
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # it quotes memories: only the owner may read it
             self._database = sqlite3.connect(path, timeout=5)
             self._database.execute("PRAGMA journal_mode = WAL")
             if self._database.execute("PRAGMA user_version").fetchone() != (_FORMAT,):  # written by another version
@@ -55,7 +55,7 @@ class Journal:
             raise InputError("journal", f"{path} cannot be used ({error})", "Name another with --journal") from None
 
     def known(self, digests: Sequence[bytes]) -> dict[bytes, JudgedText]:
-        """Those of some texts that were judged before."""
+        """The texts that were judged before, with their judgements."""
         marks = ",".join("?" * len(digests))
         rows = self._database.execute(f"SELECT digest, found FROM judged WHERE digest IN ({marks})", list(digests))
         return {bytes(digest): _read(found) for digest, found in rows}
@@ -65,7 +65,7 @@ class Journal:
         pairs = judged.items() if isinstance(judged, Mapping) else judged
         with self._database:
             self._database.executemany(
-                "INSERT OR REPLACE INTO judged VALUES (?, ?)", [(digest, _written(one)) for digest, one in pairs]
+                "INSERT OR REPLACE INTO judged VALUES (?, ?)", [(digest, _written(judged)) for digest, judged in pairs]
             )
 
     def close(self, *, finished: bool = False) -> None:

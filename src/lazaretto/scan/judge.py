@@ -1,7 +1,7 @@
 """Judges the texts of a scan, many at a time, each by itself.
 
 Without provenance only the words count: does a text give orders, hide something, or carry a secret? A file that is
-meant to instruct agents is excused only for what *may* be an order, and has to keep ``gates/instructions.py`` as well.
+meant to instruct agents is excused only for a *possible* order, and has to keep ``gates/instructions.py`` as well.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ QUOTED = 160
 
 @dataclass(frozen=True, slots=True)
 class ScanSettings:
-    """What a scan looks for."""
+    """Settings of a scan."""
 
     false_positive_rate: float = 0.01
-    """Share of honest texts that may be called poisoned, as measured on what was left out of training."""
+    """Share of honest texts that may be called poisoned, as measured on texts left out of training."""
     review_rate: float = 0.05
     """The same for those that are noted as doubtful."""
     contradictions: bool = True
@@ -34,7 +34,7 @@ class ScanSettings:
 
 @dataclass(frozen=True, slots=True)
 class JudgedText:
-    """What one text came to."""
+    """The result for one text."""
 
     hits: tuple[Hit, ...]
     claims: tuple[ClaimMark, ...]
@@ -45,10 +45,10 @@ def judge_texts(texts: Sequence[tuple[str, bool]], settings: ScanSettings) -> li
     screened = shared_screener().screen([text for text, _ in texts], most_seconds=math.inf)
     return [
         JudgedText(
-            (*_form(text), *_secrets(text), *_orders(text, one, rules, settings)),
+            (*_form(text), *_secrets(text), *_orders(text, screening, rules, settings)),
             marks_of(text) if settings.contradictions else (),
         )
-        for (text, rules), one in zip(texts, screened, strict=True)
+        for (text, rules), screening in zip(texts, screened, strict=True)
     ]
 
 
@@ -67,49 +67,49 @@ def _form(text: str) -> list[Hit]:
 
 
 def _secrets(text: str) -> list[Hit]:
-    words = "Holds a secret ({}), which whoever reads the memory learns."
+    words = "Holds a secret ({}), which every reader of the memory learns."
     return [
-        Hit(SECRET, "credential", Level.ERROR, words.format(one.kind), one.start, one.end, 0.9)
-        for one in find_secrets(text)
+        Hit(SECRET, "credential", Level.ERROR, words.format(secret.kind), secret.start, secret.end, 0.9)
+        for secret in find_secrets(text)
     ]
 
 
-def _orders(text: str, one: Screening, rules: bool, settings: ScanSettings) -> list[Hit]:
+def _orders(text: str, screening: Screening, rules: bool, settings: ScanSettings) -> list[Hit]:
     found = _in_rules(text) if rules else []
-    found += [_unread(one.unread)] if one.unread else []
-    if not one.whole:
+    found += [_unread(screening.unread)] if screening.unread else []
+    if not screening.whole:
         found.append(Hit(NOT_JUDGED, "too_long_to_read_whole", Level.NOTE, "Only parts of it were read.", risk=0.5))
     at = shared_screener().calibration.threshold
-    sure = one.logit > at(settings.false_positive_rate)
-    sure |= (one.mixed_logit or 0.0) > at(settings.false_positive_rate / 10)
-    if not sure and (rules or one.logit <= at(settings.review_rate)):  # a rule file may well read like an order
+    sure = screening.logit > at(settings.false_positive_rate)
+    sure |= (screening.mixed_logit or 0.0) > at(settings.false_positive_rate / 10)
+    if not sure and (rules or screening.logit <= at(settings.review_rate)):  # a rule file may well read like an order
         return found
-    span = one.spans[0] if one.spans else None
+    span = screening.spans[0] if screening.spans else None
     quoted = f": “{shown(span.quote or span.text, QUOTED)}”" if span else ""
     disguise = f" (once its disguise is off: {span.view})" if span and span.view != "plain" else ""
     words = f"{'Reads' if sure else 'May read'} like an order to an agent{disguise}{quoted}"
     start, end = (span.start, span.end) if span and span.view == "plain" else (0, 0)
     rule, level = ("foreign_order", Level.ERROR) if sure else ("possible_order", Level.NOTE)
-    return [Hit(POISONED, rule, level, words, start, end, round(one.risk, 4)), *found]
+    return [Hit(POISONED, rule, level, words, start, end, round(screening.risk, 4)), *found]
 
 
 def _unread(parts: Sequence[UnreadLanguage]) -> Hit:
-    languages = ", ".join(repr(one) for one in dict.fromkeys(part.language for part in parts))
+    languages = ", ".join(repr(language) for language in dict.fromkeys(part.language for part in parts))
     words = f"A part is in {languages}, which the screener was not made for: it was not judged for orders."
     return Hit(NOT_JUDGED, "unknown_language", Level.NOTE, words, parts[0].start, parts[0].end, 0.5)
 
 
 def _in_rules(text: str) -> list[Hit]:
-    """What instructions to an agent must not say."""
+    """Sentences that instructions to an agent must not have."""
     return [
         Hit(
             POISONED,
-            one.rule,
+            fault.rule,
             Level.WARNING,
-            f"{one.words}: “{text[one.start : one.end][:QUOTED]}”",
-            one.start,
-            one.end,
+            f"{fault.words}: “{text[fault.start : fault.end][:QUOTED]}”",
+            fault.start,
+            fault.end,
             0.6,
         )
-        for one in instruction_faults(text)
+        for fault in instruction_faults(text)
     ]

@@ -54,8 +54,10 @@ class Postgres:
                 connection.execute(self._sa.text("SET TRANSACTION READ ONLY"))
                 return work(connection)
         except self._sa.exc.SQLAlchemyError as error:
-            told = str(getattr(error, "orig", error)).strip().splitlines()
-            raise InputError("path", f"{self.name} cannot be read ({told[0] if told else error})", "Check it") from None
+            lines = str(getattr(error, "orig", error)).strip().splitlines()
+            raise InputError(
+                "path", f"{self.name} cannot be read ({lines[0] if lines else error})", "Check it"
+            ) from None
 
     def _find(self, connection: Any) -> list[tuple[str, list[str], list[str]]]:
         found = []
@@ -73,7 +75,7 @@ class Postgres:
     def count(self) -> int | None:
         """All rows of the tables."""
         ask = [f"SELECT COUNT(*) FROM {self._quoted(table)}" for table, _, _ in self._tables]
-        return int(self._ask(lambda c: sum(c.execute(self._sa.text(one)).scalar_one() for one in ask)))
+        return int(self._ask(lambda c: sum(c.execute(self._sa.text(query)).scalar_one() for query in ask)))
 
     def _quoted(self, table: str) -> str:
         quote = self._engine.dialect.identifier_preparer.quote
@@ -88,8 +90,10 @@ class Postgres:
                 for table, keys, values in self._tables:
                     yield from self._rows(connection, table, keys, values)
         except self._sa.exc.SQLAlchemyError as error:
-            told = str(getattr(error, "orig", error)).strip().splitlines()
-            raise InputError("path", f"{self.name} cannot be read ({told[0] if told else error})", "Check it") from None
+            lines = str(getattr(error, "orig", error)).strip().splitlines()
+            raise InputError(
+                "path", f"{self.name} cannot be read ({lines[0] if lines else error})", "Check it"
+            ) from None
 
     def _rows(self, connection: Any, table: str, keys: list[str], values: list[str]) -> Iterator[ScanRecord]:
         quote = self._engine.dialect.identifier_preparer.quote
@@ -97,6 +101,6 @@ class Postgres:
         order = ", ".join(quote(name) for name in keys) or "ctid"
         query = self._sa.text(f"SELECT {columns} FROM {self._quoted(table)} ORDER BY {order}")
         for number, row in enumerate(connection.execute(query, execution_options=_STREAMED)):
-            key = "/".join(str(one) for one in row[: len(keys)]) or str(number)
+            key = "/".join(str(part) for part in row[: len(keys)]) or str(number)
             value = dict(zip(values, row[len(keys) :], strict=True))
             yield from split(f"{table}/{key}", value, table)

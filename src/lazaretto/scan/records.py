@@ -1,4 +1,4 @@
-"""What a scan reads and what it finds: plain values that cross processes and go into reports."""
+"""The records and findings of a scan: plain values that cross processes and go into reports."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class ScanRecord:
     """One memory of a store, or a part of a file."""
 
     id: str
-    """What the store calls it; for a file, its path and line."""
+    """Its name in the store; for a file, its path and line."""
     text: str
     place: str
-    """The file or table it stands in, relative to the repository it lies in, else to what is scanned."""
+    """The file or table it stands in, relative to its repository, else to the scan's target."""
     line: int | None = None
-    """The line of the file on which the text begins; None for what stands in a database."""
+    """The line of the file on which the text begins; None in a database."""
     verbatim: bool = False
-    """Whether the text stands in the file as it is, so that the lines of what is found in it can be counted."""
+    """Whether the text stands in the file as it is, so that the lines of findings in it can be counted."""
     instructions: bool = False
     """Whether it comes from a file that is meant to instruct agents: orders are its purpose."""
 
@@ -81,14 +81,14 @@ class Accepted:
 
 @dataclass
 class SourceTally:
-    """What a source met on the way."""
+    """Counts and faults of a source on the way."""
 
     skipped_files: int = 0
     """Files of other kinds, which were not read."""
     skipped_folders: list[str] = field(default_factory=list)
     """Of packages and tools: not looked into."""
     unreadable: list[str] = field(default_factory=list)
-    """What should have been read and could not be, with the reason."""
+    """Parts that should have been read and could not be, with the reason."""
 
 
 class Source(Protocol):

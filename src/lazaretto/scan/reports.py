@@ -16,7 +16,7 @@ KINDS = (POISONED, SECRET, CONTRADICTING, NOT_JUDGED)
 RULES: Mapping[str, tuple[str, str, str]] = {
     "foreign_order": (
         "Order in a memory",
-        "A memory orders agents about; whoever recalls it may obey.",
+        "A memory orders agents about; an agent that recalls it may obey.",
         "Take the order out, or the whole note; find out who wrote it (git log) and who has read it.",
     ),
     "possible_order": (
@@ -27,7 +27,7 @@ RULES: Mapping[str, tuple[str, str, str]] = {
     "secret_from_user": (
         "Secrecy towards the user",
         "Instructions ask agents to keep something from the user.",
-        "Take it out: instructions that keep something from the user serve somebody else.",
+        "Take it out: instructions that keep something from the user serve another person.",
     ),
     "casts_off_instructions": (
         "Cast-off instructions",
@@ -86,21 +86,21 @@ RULES: Mapping[str, tuple[str, str, str]] = {
     ),
     "too_long_to_read_whole": ("Not read whole", "Only parts of the text were judged.", "Split the note into parts."),
 }
-"""Each rule of a scan: its name, what it means, and what to do."""
+"""Each rule of a scan: its name, its meaning, and the advice."""
 
 
 def summary(report: ScanReport) -> dict[str, Any]:
     """The counts of a scan: found, notes and not judged are together all that it lists."""
-    counts = Counter(one.kind for one in report.of(Level.ERROR, Level.WARNING))
+    counts = Counter(finding.kind for finding in report.of(Level.ERROR, Level.WARNING))
     return {
         "target": report.target,
         "clean": report.clean,
         "complete": report.complete,
         "records": report.records,
         "found": {kind: counts[kind] for kind in KINDS if kind != NOT_JUDGED},
-        "notes": sum(one.kind != NOT_JUDGED for one in report.of(Level.NOTE)),
+        "notes": sum(finding.kind != NOT_JUDGED for finding in report.of(Level.NOTE)),
         "not_judged": len(report.unjudged),
-        "accepted": dict(Counter(one.by for one in report.accepted)),
+        "accepted": dict(Counter(entry.by for entry in report.accepted)),
         "skipped_files": report.skipped_files,
         "skipped_folders": report.skipped_folders,
         "unreadable": report.unreadable,
@@ -109,15 +109,15 @@ def summary(report: ScanReport) -> dict[str, Any]:
 
 def as_json(report: ScanReport) -> dict[str, Any]:
     """The whole report."""
-    advised = {one.rule: RULES[one.rule][2] for one in report.findings}
-    kept = [{**plain(one.finding), "by": one.by} for one in report.accepted]
+    advised = {finding.rule: RULES[finding.rule][2] for finding in report.findings}
+    kept = [{**plain(entry.finding), "by": entry.by} for entry in report.accepted]
     return {**summary(report), "findings": plain(report.findings), "accepted_findings": kept, "advice": advised}
 
 
 def as_sarif(report: ScanReport) -> dict[str, Any]:
     """The report in the format that code hosts and editors read."""
-    listed = [(one, "") for one in report.findings] + [(one.finding, one.by) for one in report.accepted]
-    used = sorted({one.rule for one, _ in listed})
+    listed = [(finding, "") for finding in report.findings] + [(entry.finding, entry.by) for entry in report.accepted]
+    used = sorted({finding.rule for finding, _ in listed})
     rules = [
         {
             "id": f"lazaretto/{rule}",
@@ -129,23 +129,23 @@ def as_sarif(report: ScanReport) -> dict[str, Any]:
         }
         for rule in used
     ]
-    return sarif.log(rules, [_result(one, used, by) for one, by in listed], report.unreadable)
+    return sarif.log(rules, [_result(finding, used, by) for finding, by in listed], report.unreadable)
 
 
-def _result(one: ScanFinding, used: list[str], accepted: str) -> dict[str, Any]:
+def _result(finding: ScanFinding, used: list[str], accepted: str) -> dict[str, Any]:
     result: dict[str, Any] = {
-        "ruleId": f"lazaretto/{one.rule}",
-        "ruleIndex": used.index(one.rule),
-        "level": one.level.value,
-        "message": {"text": f"{one.message} {RULES[one.rule][2]}"},
-        "locations": [_location(one.record, one.place, one.line)],
-        "partialFingerprints": {"finding/v2": fingerprint(one)},
-        "properties": {"kind": one.kind, "risk": one.risk},
+        "ruleId": f"lazaretto/{finding.rule}",
+        "ruleIndex": used.index(finding.rule),
+        "level": finding.level.value,
+        "message": {"text": f"{finding.message} {RULES[finding.rule][2]}"},
+        "locations": [_location(finding.record, finding.place, finding.line)],
+        "partialFingerprints": {"finding/v2": fingerprint(finding)},
+        "properties": {"kind": finding.kind, "risk": finding.risk},
     }
     if accepted:
         result["suppressions"] = [{"kind": "inSource" if accepted == INLINE else "external"}]
-    if one.other is not None:
-        result["relatedLocations"] = [_location(one.other, one.other_place or "", one.other_line)]
+    if finding.other is not None:
+        result["relatedLocations"] = [_location(finding.other, finding.other_place or "", finding.other_line)]
     return result
 
 
@@ -163,7 +163,7 @@ def _location(record: str, place: str, line: int | None) -> dict[str, Any]:
 
 def as_html(report: ScanReport, most: int = 5_000) -> str:
     """The report as one page: no script, nothing from outside, everything from the store escaped."""
-    told = summary(report)
+    counted = summary(report)
     found = report.of(Level.ERROR, Level.WARNING)
     badge = ("red", "findings") if found else ("green", "nothing found")
     means = "Something of what was read needs a person." if found else "Everything was read and judged."
@@ -171,18 +171,20 @@ def as_html(report: ScanReport, most: int = 5_000) -> str:
         open_ = "not all read" if report.records else "nothing read"
         badge = ("amber", "not all judged" if report.complete else open_)
         means = "Nothing was found in what was judged; the rest is not known."
-    counts = " · ".join(f"{count:,} {kind}" for kind, count in told["found"].items())
+    counts = " · ".join(f"{count:,} {kind}" for kind, count in counted["found"].items())
     parts = [
         f"<h1>Scan of {html.escape(report.target)} {html.badge(*badge, means)}</h1>",
-        f"<p class='meta'>{report.records:,} records · {html.escape(counts)} · {told['notes']:,} notes · "
-        f"{told['not_judged']:,} not judged · {len(report.unreadable):,} unreadable</p>",
+        f"<p class='meta'>{report.records:,} records · {html.escape(counts)} · {counted['notes']:,} notes · "
+        f"{counted['not_judged']:,} not judged · {len(report.unreadable):,} unreadable</p>",
     ]
     for kind in KINDS:
-        several = [one for one in report.findings if one.kind == kind]
+        several = [finding for finding in report.findings if finding.kind == kind]
         if several:
             parts.append(f"<h2>{html.escape(kind.capitalize())} ({len(several):,})</h2>")
             parts.append(
-                html.table(("level", "record", "rule", "what", "what to do"), [_row(one) for one in several[:most]])
+                html.table(
+                    ("level", "record", "rule", "what", "what to do"), [_row(finding) for finding in several[:most]]
+                )
             )
             if len(several) > most:
                 parts.append(f"<p>{len(several) - most:,} more stand in the JSON report.</p>")
@@ -190,6 +192,10 @@ def as_html(report: ScanReport, most: int = 5_000) -> str:
     return html.page(f"Scan of {report.target}", parts)
 
 
-def _row(one: ScanFinding) -> tuple[str, str, str, str, str]:
-    where = one.record if one.line is None or one.record.endswith(f":{one.line}") else f"{one.record} (line {one.line})"
-    return one.level.value, where, one.rule, one.message, RULES[one.rule][2]
+def _row(finding: ScanFinding) -> tuple[str, str, str, str, str]:
+    where = (
+        finding.record
+        if finding.line is None or finding.record.endswith(f":{finding.line}")
+        else f"{finding.record} (line {finding.line})"
+    )
+    return finding.level.value, where, finding.rule, finding.message, RULES[finding.rule][2]

@@ -22,14 +22,14 @@ from lazaretto.scan.records import CONTRADICTING, NOT_JUDGED, Accepted, Hit, Lev
 _FEW, _MOST_WORKERS = 2_000, 8
 """Texts that are not worth more than one process, and the most processes that are started unasked."""
 CHUNK = 64
-"""Records that are judged together; a kill loses what was under way, at most a chunk per worker."""
+"""Records that are judged together; a kill loses the work under way, at most a chunk per worker."""
 Progress = Callable[[str, int, int | None], None]
-"""Told what is done (``judging``, ``comparing``), how many more records, and of how many, where that is known."""
+"""Is called with the step (``judging``, ``comparing``), how many more records, and of how many, if known."""
 
 
 @dataclass
 class ScanReport:
-    """What a scan came to. It holds nothing that depends on the machine or the time, so that two scans compare."""
+    """The result of a scan. It holds nothing that depends on the machine or the time, so that two scans compare."""
 
     target: str
     records: int = 0
@@ -38,15 +38,15 @@ class ScanReport:
     skipped_files: int = 0
     unreadable: list[str] = field(default_factory=list)
     judged_before: int = 0
-    """Taken from the journal of a scan that did not end; not part of what is reported."""
+    """Taken from the journal of a scan that did not end; not part of the report."""
     skipped_folders: list[str] = field(default_factory=list)
     """Folders of packages and tools, which are not looked into."""
     accepted: list[Accepted] = field(default_factory=list)
-    """What was found and accepted earlier; it counts for nothing else."""
+    """Findings that were accepted earlier; they count for nothing else."""
 
     def of(self, *levels: Level) -> list[ScanFinding]:
         """Findings of some levels."""
-        return [one for one in self.findings if one.level in levels]
+        return [finding for finding in self.findings if finding.level in levels]
 
     @property
     def complete(self) -> bool:
@@ -55,8 +55,8 @@ class ScanReport:
 
     @property
     def unjudged(self) -> list[ScanFinding]:
-        """What was read and could not be judged."""
-        return [one for one in self.findings if one.kind == NOT_JUDGED]
+        """Parts that were read and could not be judged."""
+        return [finding for finding in self.findings if finding.kind == NOT_JUDGED]
 
     @property
     def clean(self) -> bool:
@@ -68,7 +68,7 @@ Chunk = list[tuple[str, bool]]
 
 
 class Judges(Protocol):
-    """Whoever judges chunks: this process, several, or several machines. Answers may be waited for in order."""
+    """Judges chunks: in this process, in several, or on several machines. Answers may be waited for in order."""
 
     ahead: int
     """Chunks to hand out before the first answer is waited for."""
@@ -172,7 +172,7 @@ class Ray:
 
 @contextmanager
 def judges(settings: ScanSettings, workers: int = 1, *, ray: bool = False) -> Iterator[Judges]:
-    """Whoever judges, let go at the end; 0 workers: as many as the store is worth."""
+    """Judges for a scan, closed at the end; 0 workers: as many as the store is worth."""
     if not ray and workers == 1:
         yield Here(settings)
         return
@@ -206,20 +206,18 @@ def scan(
 
 
 def _keep(kept: StoreClaims, record: ScanRecord, digest: bytes, judged: JudgedText) -> None:
-    """Have the claims of a text compared at the end; what is poisoned is reported as such."""
+    """Have the claims of a text compared at the end; a poisoned text is reported as such instead."""
     if judged.claims and not any(hit.level is Level.ERROR for hit in judged.hits):
         where = partial(_line, record, record.text)
         kept.add(digest, record.text, judged.claims, record.id, record.place, where)
 
 
-def _contradicting(one: Contradiction) -> ScanFinding:
-    new, old = one.new, one.old
-    said, known = (" ".join(claim.said.split())[:120] for claim in (new, old))
-    words = f"Contradicts {old.record} in {one.differs_in}: “{said}” against “{known}”"
-    return ScanFinding(
-        new.record, new.place, new.line, CONTRADICTING, "contradicts", Level.WARNING, words, one.strength,
-        old.record, old.place, old.line,
-    )  # fmt: skip
+def _contradicting(contradiction: Contradiction) -> ScanFinding:
+    new, old = contradiction.new, contradiction.old
+    quote, known = (" ".join(claim.quote.split())[:120] for claim in (new, old))
+    words = f"Contradicts {old.record} in {contradiction.differs_in}: “{quote}” against “{known}”"
+    return ScanFinding(new.record, new.place, new.line, CONTRADICTING, "contradicts", Level.WARNING, words,
+                   contradiction.strength, old.record, old.place, old.line)  # fmt: skip
 
 
 _Part = list[tuple[ScanRecord, bytes]]
@@ -228,7 +226,7 @@ _Part = list[tuple[ScanRecord, bytes]]
 def _judged(
     source: Source, jury: Judges, journal: Journal | None
 ) -> Iterator[tuple[_Part, dict[bytes, JudgedText], int]]:
-    """Parts of the source in order, with what each text came to and how many were judged by an earlier run."""
+    """Parts of the source in order, with the result of each text and how many were judged by an earlier run."""
     waiting: deque[tuple[_Part, dict[bytes, JudgedText], list[bytes], Callable[[], list[JudgedText]] | None]] = deque()
 
     def finish() -> tuple[_Part, dict[bytes, JudgedText], int]:
@@ -245,7 +243,7 @@ def _judged(
         texts = {digest: (record.text, record.instructions) for record, digest in part}
         known = journal.known(list(texts)) if journal is not None else {}
         fresh = [digest for digest in texts if digest not in known]
-        waiting.append((part, known, fresh, jury.submit([texts[one] for one in fresh]) if fresh else None))
+        waiting.append((part, known, fresh, jury.submit([texts[digest] for digest in fresh]) if fresh else None))
         if len(waiting) >= jury.ahead:
             yield finish()
     while waiting:

@@ -1,4 +1,4 @@
-"""From what a user names to a source that can be read."""
+"""Opens a source from a user's path or address."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from lazaretto.scan.records import Source
 def open_source(targets: Sequence[str]) -> Source:
     """A folder, a file or a database URL; several files are read as one source."""
     if len(targets) > 1:
-        paths = tuple(_path(one) for one in targets)
-        folders = [str(one) for one in paths if one.is_dir()]
+        paths = tuple(_path(target) for target in targets)
+        folders = [str(path) for path in paths if path.is_dir()]
         if folders:
             raise InputError("path", f"{folders[0]} is a folder among several", "Give one folder, or files alone")
         root = Path.cwd()
-        outside = [one for one in paths if not one.absolute().is_relative_to(root)]
+        outside = [path for path in paths if not path.absolute().is_relative_to(root)]
         if outside:
             raise InputError("path", f"{outside[0]} lies outside of this folder", "Scan it by itself")
-        return Files(root, tuple(one.absolute() for one in paths))
+        return Files(root, tuple(path.absolute() for path in paths))
     (target,) = targets
     scheme = target.partition("://")[0].lower() if "://" in target else ""
     if scheme.partition("+")[0] in ("postgresql", "postgres"):

@@ -31,12 +31,12 @@ def words_of(value: Any, depth: int = 0) -> str:
         names = [*known, *(name for name in value if name not in known and not _is_label(name, value[name]))]
         return _joined(words_of(value[name], depth + 1) for name in names)
     if isinstance(value, (list, tuple)):
-        return _joined(words_of(one, depth + 1) for one in value)
+        return _joined(words_of(part, depth + 1) for part in value)
     return ""
 
 
 def _is_label(name: Any, value: Any) -> bool:
-    """Whether a field only names or dates the memory; whatever has blanks in it is read all the same."""
+    """Whether a field only names or dates the memory; a value with blanks in it is read all the same."""
     return (
         str(name).lower() in _LABELS
         and isinstance(value, str)
