@@ -1,4 +1,4 @@
-"""What happened lately, counted while following the ledger's tail: nothing is kept that the ledger does not say."""
+"""Recent activity, counted while following the ledger's tail: nothing is kept that is not in the ledger."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FOLLOWED = (
     EventKind.UNDONE,
 )
 HORIZON = 100_000
-"""How many events a newly opened console looks back; what agents did before that is not counted."""
+"""How many events a newly opened console looks back; earlier activity of agents is not counted."""
 BUCKET_S = 60.0
 BUCKETS = 48
 """Points of a timeline."""
@@ -39,7 +39,7 @@ LATEST = 12
 
 @dataclass(slots=True)
 class AgentSeen:
-    """What one agent did."""
+    """The activity of one agent."""
 
     name: str
     wrote: int = 0
@@ -122,7 +122,7 @@ class Activity:
                     del counts[old]
             return Snapshot(
                 seq=self._ledger.head().seq,
-                agents=tuple(sorted(self._agents.values(), key=lambda one: -one.last)),
+                agents=tuple(sorted(self._agents.values(), key=lambda agent: -agent.last)),
                 seen_today=self._counts.seen.total(),
                 held_today=self._counts.held.total(),
                 not_run=tuple(

@@ -86,7 +86,7 @@ WRITE: tuple[tuple[str, str, Handler], ...] = (
 
 
 def console(guard: Guard, entrance: Entrance) -> Starlette:
-    """The console over a guard, for whom the entrance lets in; the caller mounts it under ``/console``."""
+    """The console over a guard, for callers that the entrance lets in; the caller mounts it under ``/console``."""
     desk = Desk(guard, entrance)
     folder = resources.files(__package__).joinpath("static")
     return Starlette(
@@ -116,7 +116,7 @@ class _Static(StaticFiles):
 
 
 def _shown(desk: Desk, handler: Handler) -> Endpoint:
-    """A page, for whoever has a session; others are asked for a key."""
+    """A page for visitors with a session; others are asked for a key."""
 
     async def endpoint(request: Request) -> Response:
         try:
@@ -160,7 +160,7 @@ def _sent(desk: Desk, role: str, handler: Handler) -> Endpoint:
 
 
 async def _answered(visit: Visit, handler: Handler) -> Response:
-    """The handler's answer, or a page that says what was wrong."""
+    """The handler's answer, or a page that explains the error."""
     try:
         return await handler(visit)
     except LazarettoError as error:

@@ -1,4 +1,4 @@
-"""What agents wrote, prepared for showing: as data, with its tricks made visible and its evidence marked."""
+"""Texts of agents, prepared for showing: as data, with hidden characters visible and evidence marked."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def prepared(text: str, spans: Iterable[tuple[int, int]] = (), limit: int = SHOW
     cut, pieces = text[:limit], []
     at = 0
     for start, end in _joined(spans, len(cut)):
-        pieces += _told(cut[at:start], "")
-        pieces += _told(cut[start:end], "mark")
+        pieces += _pieces(cut[at:start], "")
+        pieces += _pieces(cut[start:end], "mark")
         at = end
-    pieces += _told(cut[at:], "")
+    pieces += _pieces(cut[at:], "")
     return Shown(tuple(pieces), len(text) - len(cut))
 
 
@@ -75,9 +75,9 @@ def evidence_of(verdicts: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, 
 
 
 def speeches_of(evidence: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """What was said, where a piece of evidence is a debate."""
-    said = (evidence.get("data") or {}).get("transcript") if evidence.get("kind") == "debate" else ()
-    return [one for one in said or () if isinstance(one, Mapping)]
+    """The speeches, if a piece of evidence is a debate."""
+    transcript = (evidence.get("data") or {}).get("transcript") if evidence.get("kind") == "debate" else ()
+    return [speech for speech in transcript or () if isinstance(speech, Mapping)]
 
 
 def _joined(spans: Iterable[tuple[int, int]], length: int) -> list[tuple[int, int]]:
@@ -93,7 +93,7 @@ def _joined(spans: Iterable[tuple[int, int]], length: int) -> list[tuple[int, in
     return joined
 
 
-def _told(text: str, kind: str) -> list[Piece]:
+def _pieces(text: str, kind: str) -> list[Piece]:
     pieces, plain = [], ""
     for letter in text:
         if letter in _KEPT or unicodedata.category(letter) not in _ODD:

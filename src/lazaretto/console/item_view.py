@@ -15,7 +15,7 @@ from lazaretto.ledger.standing import taken_back
 from lazaretto.provenance.traces import TraceStep, Trust
 from lazaretto.types import Event, EventKind, Observation, Ruling, RunStatus
 
-_TOLD = (
+_SHOWN = (
     EventKind.RULED, EventKind.LABELLED, EventKind.WITHDRAWN, EventKind.APPEALED, EventKind.RELEASED, EventKind.ERASED,
 )  # fmt: skip
 NEAR = 40
@@ -60,7 +60,7 @@ class Story:
 
     @classmethod
     def of(cls, event: Event) -> Story:
-        """From the event; what was erased says nothing."""
+        """From the event; an erased one has no text."""
         body: Mapping[str, Any] = event.body or {}
         says = str(body.get("rule") or body.get("label") or body.get("reason") or "")
         return cls(event.kind.value, event.time, str(body.get("ruling", "")), says, str(body.get("by", "")))
@@ -78,7 +78,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class SpeechView:
-    """What one side said in a debate."""
+    """One side's speech in a debate."""
 
     role: str
     round: str
@@ -89,9 +89,9 @@ class SpeechView:
 
 @dataclass(frozen=True, slots=True)
 class ItemSources:
-    """What an item came from, or what came from it."""
+    """The items that an item came from, or that came from it."""
 
-    said: tuple[ItemRow, ...]
+    stated: tuple[ItemRow, ...]
     """Sources that the writer named."""
     inferred: tuple[ItemRow, ...]
     """Sources that the guard inferred: the writer had read them, or the texts are alike."""
@@ -118,7 +118,7 @@ class ItemView:
     readers: tuple[str, ...]
     conflicts: tuple[ItemRow, ...]
     versions: tuple[ItemRow, ...]
-    """What replaced what, oldest first; only where there is more than the item itself."""
+    """Versions of the item, oldest first; only if there is more than one."""
     disputes: tuple[Story, ...]
     """Open appeals against the ruling."""
 
@@ -148,11 +148,11 @@ def item_view(guard: Guard, item: str) -> ItemView:
     """Blocks; ``UnknownItem`` for one that this crew does not have."""
     ledger, graph = guard.ledger, guard.graph
     seen, state = ledger.item(item), ledger.state(item)
-    told = list(ledger.events(subject=item, kinds=_TOLD))
-    gone = taken_back(event for event in told if event.kind is EventKind.WITHDRAWN)
-    counting = [event for event in told if event.seq not in gone]
+    events = list(ledger.events(subject=item, kinds=_SHOWN))
+    gone = taken_back(event for event in events if event.kind is EventKind.WITHDRAWN)
+    counting = [event for event in events if event.seq not in gone]
     ruled = _last_by_gates(counting)
-    verdicts = [one for one in ruled.get("verdicts") or () if isinstance(one, Mapping)]
+    verdicts = [verdict for verdict in ruled.get("verdicts") or () if isinstance(verdict, Mapping)]
     deciding = evidence_of(_in_order(ruled, verdicts))
     evidence = list(evidence_of(verdicts))
     trust = graph.trust(item, guard.policy.trust.table())
@@ -160,15 +160,15 @@ def item_view(guard: Guard, item: str) -> ItemView:
     return ItemView(
         row=ItemRow(seen, state, 0, trust.value),
         trust=trust,
-        stories=tuple(map(Story.of, told)),
+        stories=tuple(map(Story.of, events)),
         reasons=tuple(
             reason
-            for one in deciding
-            if one.get("kind") not in ("precedent", "debate")
-            for reason in (_reason(one), *_in_words(guard, one))
+            for part in deciding
+            if part.get("kind") not in ("precedent", "debate")
+            for reason in (_reason(part), *_in_words(guard, part))
         ),
-        precedents=tuple(_reason(one) for one in evidence if one.get("kind") == "precedent"),
-        speeches=tuple(_speech(said) for one in evidence for said in speeches_of(one)),
+        precedents=tuple(_reason(part) for part in evidence if part.get("kind") == "precedent"),
+        speeches=tuple(_speech(speech) for part in evidence for speech in speeches_of(part)),
         not_run=tuple(
             (str(run.get("gate", "")), str(run.get("status", "")))
             for run in ruled.get("runs") or ()
@@ -184,17 +184,17 @@ def item_view(guard: Guard, item: str) -> ItemView:
     )
 
 
-def _origin(guard: Guard, said: Sequence[TraceStep], every: Sequence[TraceStep]) -> ItemSources:
+def _origin(guard: Guard, stated: Sequence[TraceStep], every: Sequence[TraceStep]) -> ItemSources:
     """Every step, with the stated ones apart."""
-    known = {step.id for step in said}
+    known = {step.id for step in stated}
     others = [step for step in every if step.id not in known][:NEAR]
-    parts = (tuple(rows(guard, [s.id for s in part], hops={s.id: s.hops for s in part})) for part in (said, others))
+    parts = (tuple(rows(guard, [s.id for s in part], hops={s.id: s.hops for s in part})) for part in (stated, others))
     return ItemSources(*parts)
 
 
-def _disputes(told: Sequence[Event]) -> list[Event]:
+def _disputes(events: Sequence[Event]) -> list[Event]:
     found: list[Event] = []
-    for event in told:
+    for event in events:
         if event.kind is EventKind.APPEALED:
             found.append(event)
         elif event.kind in (EventKind.LABELLED, EventKind.RELEASED):
@@ -202,16 +202,16 @@ def _disputes(told: Sequence[Event]) -> list[Event]:
     return found
 
 
-def _last_by_gates(told: Sequence[Event]) -> Mapping[str, Any]:
+def _last_by_gates(events: Sequence[Event]) -> Mapping[str, Any]:
     """The ruling to explain: the last by which gates held it, else the last by gates, else the last."""
-    rulings = [event.body for event in told if event.kind is EventKind.RULED and event.body is not None]
+    rulings = [event.body for event in events if event.kind is EventKind.RULED and event.body is not None]
     by_gates = [body for body in rulings if body.get("verdicts")]
     held = [body for body in by_gates if Ruling.from_label(str(body["ruling"])) > Ruling.WARN]
     return (held or by_gates or rulings or [{}])[-1]
 
 
 def _in_order(ruled: Mapping[str, Any], verdicts: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The verdicts of a ruling, the one that decided first; what held an item is not explained by what allowed it."""
+    """The verdicts of a ruling, the one that decided first; a verdict that allowed a held item explains nothing."""
     rule, held = str(ruled.get("rule", "")), Ruling.from_label(str(ruled.get("ruling", "allow"))) > Ruling.WARN
     rows = [(f"{v.get('gate')}:{v.get('rule')}", Ruling.from_label(str(v["ruling"])), v) for v in verdicts]
     rows = [row for row in rows if row[0] == rule or not held or row[1] > Ruling.ALLOW]
@@ -219,8 +219,8 @@ def _in_order(ruled: Mapping[str, Any], verdicts: Sequence[Mapping[str, Any]]) -
 
 
 def _in_words(guard: Guard, evidence: Mapping[str, Any]) -> list[Reason]:
-    """What a conflict is about, with the text of the other item: read now, for it is not kept in the evidence."""
-    return [Reason("claim", told) for told in in_words(evidence, guard.ledger, guard.policy.trust.table())]
+    """The conflict in words, with the text of the other item: read now, because the evidence does not keep it."""
+    return [Reason("claim", words) for words in in_words(evidence, guard.ledger, guard.policy.trust.table())]
 
 
 def _reason(evidence: Mapping[str, Any]) -> Reason:
@@ -228,12 +228,12 @@ def _reason(evidence: Mapping[str, Any]) -> Reason:
     return Reason(str(evidence.get("kind", "")), str(evidence.get("summary", "")), str(data.get("label", "")))
 
 
-def _speech(said: Mapping[str, Any]) -> SpeechView:
-    quotes = tuple(str(one) for one in said.get("quotes") or ())
-    score = said.get("score")
+def _speech(speech: Mapping[str, Any]) -> SpeechView:
+    quotes = tuple(str(quote) for quote in speech.get("quotes") or ())
+    score = speech.get("score")
     number = float(score) if isinstance(score, (int, float)) else 0.0
     return SpeechView(
-        str(said.get("role", "")), str(said.get("round", "")), number, str(said.get("argument", "")), quotes
+        str(speech.get("role", "")), str(speech.get("round", "")), number, str(speech.get("argument", "")), quotes
     )
 
 
@@ -247,5 +247,5 @@ def _versions(guard: Guard, item: str, state: ItemState) -> tuple[ItemRow, ...]:
         str((event.body or {}).get("old", ""))
         for event in guard.ledger.events(subject=item, kinds=(EventKind.SUPERSEDED,))
     ]
-    chain = [*(one for one in earlier if one), item, *later]
+    chain = [*(version for version in earlier if version), item, *later]
     return tuple(rows(guard, chain)) if len(chain) > 1 else ()

@@ -41,10 +41,10 @@ def _beside_neighbours(points: Points, edges: NDArray[np.int64], fixed: int) -> 
     chance = np.random.default_rng(len(points))
     settled = np.arange(len(points)) < fixed
     for _ in range(4):
-        for one, other in ((0, 1), (1, 0)):
-            ready = settled[edges[:, one]] & ~settled[edges[:, other]]
+        for side, other in ((0, 1), (1, 0)):
+            ready = settled[edges[:, side]] & ~settled[edges[:, other]]
             targets = edges[ready, other]
-            points[targets] = points[edges[ready, one]] + chance.normal(0.0, 1.5, (len(targets), 2))
+            points[targets] = points[edges[ready, side]] + chance.normal(0.0, 1.5, (len(targets), 2))
             settled[targets] = True
 
 

@@ -1,4 +1,4 @@
-"""What the map shows: nodes with their places, when each was there, infected and held. The slider only recolours it."""
+"""Data of the map: nodes with their places, when each was there, infected and held. The slider only recolours it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class MapData:
     y: list[float]
     born: list[float | None]
     ill: list[float | None]
-    """When a node was infected; None: never. An agent is, once it met what is infected."""
+    """When a node was infected; None: never. An agent is infected once it met an infected item."""
     zero: list[int]
     """Patients zero."""
     holds: dict[int, list[float]]
@@ -55,7 +55,7 @@ class HoldLog:
         self.turns: dict[str, list[float]] = {}
 
     def follow(self) -> None:
-        """Take in what was recorded since."""
+        """Take in the events recorded since."""
         if not self._opened:
             head = self._ledger.head().seq
             for event in changes_so_far(self._ledger, CHANGING, head):
@@ -71,7 +71,7 @@ class HoldLog:
             after = with_change(before, field, value)
             if before.visible != after.visible:
                 self.turns.setdefault(item, []).append(event.time)
-            if item in self.turns:  # what was never held stands as every item does
+            if item in self.turns:  # an item that was never held stands as every item does
                 self._states[item] = after
 
 
@@ -95,7 +95,7 @@ class Maps:
         return self._made
 
     async def of(self, incident: Incident) -> MapData:
-        """One incident's: its items, what was made from them, and whom they reached."""
+        """The map of one incident: its items, the items made from them, and the agents they reached."""
         head = await asyncio.to_thread(self._guard.ledger.head)
         only = [*(i.id for i in (*incident.items, *incident.reached)), *(d.id for d in incident.decisions)]
         return await asyncio.to_thread(self._draw_part, incident, only, head.seq)
@@ -105,15 +105,15 @@ class Maps:
             self._holds.follow()
             seen = self._guard.graph.overview(limit=MOST_ITEMS)
             edges = _edges(seen)
-            ids = [*(_key(ITEM, one) for one in seen.items), *(_key(AGENT, one) for one in seen.agents)]
-            old = [n for n, one in enumerate(ids) if one in self._places]
-            fresh = [n for n, one in enumerate(ids) if one not in self._places]
+            ids = [*(_key(ITEM, item) for item in seen.items), *(_key(AGENT, agent) for agent in seen.agents)]
+            old = [n for n, key in enumerate(ids) if key in self._places]
+            fresh = [n for n, key in enumerate(ids) if key not in self._places]
             order = np.array([*old, *fresh], np.int64)
             rank = np.empty(len(ids), np.int64)
             rank[order] = np.arange(len(ids))
             known = np.array([self._places[ids[n]] for n in old]).reshape(-1, 2)
             points = place(rank[edges[:, :2]], len(ids), known if len(old) * 2 > len(ids) else None)[rank]
-            self._places = {one: (float(x), float(y)) for one, (x, y) in zip(ids, points, strict=True)}
+            self._places = {key: (float(x), float(y)) for key, (x, y) in zip(ids, points, strict=True)}
             return self._made_of(seen, edges, points, incidents, seq)
 
     def _draw_part(self, incident: Incident, only: list[str], seq: int) -> MapData:
@@ -128,8 +128,8 @@ class Maps:
         self, seen: Overview, edges: np.ndarray[Any, Any], points: Points, incidents: Sequence[Incident], seq: int
     ) -> MapData:
         ids = (*seen.items, *seen.agents)
-        number = {one: n for n, one in enumerate(seen.items)}
-        seat = {one: n + len(seen.items) for n, one in enumerate(seen.agents)}
+        number = {item: n for n, item in enumerate(seen.items)}
+        seat = {agent: n + len(seen.items) for n, agent in enumerate(seen.agents)}
         ill: list[float | None] = [None] * len(ids)
         born: list[float | None] = [float(t) if np.isfinite(t) else None for t in seen.births]
         zero = []
@@ -147,7 +147,7 @@ class Maps:
             if incident.patient_zero in number:
                 zero.append(number[incident.patient_zero])
         kinds = [DECISION if n in seen.decisions else ITEM for n in range(len(seen.items))]
-        holds = {number[one]: turns for one, turns in self._holds.turns.items() if one in number}
+        holds = {number[item]: turns for item, turns in self._holds.turns.items() if item in number}
         return MapData(
             seq, ids, [*kinds, *([AGENT] * len(seen.agents))], points[:, 0].round(2).tolist(),
             points[:, 1].round(2).tolist(), [*born, *([None] * len(seen.agents))], ill, zero, holds, edges.tolist(),
@@ -159,7 +159,7 @@ def _key(kind: int, name: str) -> str:
 
 
 def _edges(seen: Overview) -> np.ndarray[Any, Any]:
-    """From, to, kind: what was made from what comes first where there are too many."""
+    """From, to, kind: derivations come first if there are too many."""
     shift = np.array([0, len(seen.items)])
     parts = [(seen.flow, FLOW), (seen.written + shift, WROTE), (seen.read + shift, READ)]
     rows = [np.column_stack([part, np.full(len(part), kind, np.int64)]) for part, kind in parts if len(part)]

@@ -1,4 +1,4 @@
-"""Who is looking: sessions opened with a key of the service, kept in the store, and the token every form carries."""
+"""Sessions, opened with a key of the service and kept in the store, and the token that every form carries."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROLES = ("agent", "reviewer", "admin")
 
 
 class Visitor(Protocol):
-    """Whom a key belongs to; the service's ``Caller`` is one."""
+    """The owner of a key; the service's ``Caller`` is one."""
 
     @property
     def name(self) -> str:
@@ -42,18 +42,18 @@ class Visitor(Protocol):
 
     @property
     def identity(self) -> Identity:
-        """Who the visitor proved to be: what they wrote, they may not clear."""
+        """The visitor's proved identity: items they wrote, they may not clear."""
         ...
 
 
 class Entrance(Protocol):
-    """Who is let in; the service's ``Door`` is one."""
+    """The check at the entrance; the service's ``Door`` is one."""
 
     open: bool
     """Whether it asks for no key."""
 
     def caller(self, authorization: str) -> Visitor | None:
-        """Whose key this is; None: nobody's."""
+        """The owner of this key; None: unknown."""
         ...
 
     def admits(self, name: str, role: str) -> bool:
@@ -68,13 +68,13 @@ class Session:
     name: str
     role: str
     identity: Identity
-    """Who the person proved to be: what they wrote, they may not clear."""
+    """The person's proved identity: items they wrote, they may not clear."""
     began: float
     csrf: str
-    """What every form of this session carries."""
+    """The token that every form of this session carries."""
 
     def covers(self, role: str) -> bool:
-        """Whether the session may do what is open to a role."""
+        """Whether the session may do all that a role may."""
         return ROLES.index(self.role) >= ROLES.index(role)
 
     def vouched(self, token: str) -> bool:
@@ -87,11 +87,11 @@ class Sessions:
 
     They are events of a namespace of the store beside the crew's, so that every process and machine that serves the
     crew knows them, and the record says who signed in when. The secret itself is kept nowhere. A server without keys
-    keeps nothing: whoever brings any cookie of its form is the operator. Every call blocks.
+    keeps nothing: a visitor with any cookie of its form is the operator. Every call blocks.
     """
 
     def __init__(self, entrance: Entrance, ledger: Ledger, nobody: tuple[str, str, Identity]) -> None:
-        """``nobody``: name, role and identity of whoever visits a server without keys."""
+        """``nobody``: name, role and identity of a visitor to a server without keys."""
         self._entrance, self._nobody = entrance, nobody
         self._ledger = ledger.within(f"{ledger.namespace}.console")
         self._seen: OrderedDict[str, float] = OrderedDict()
@@ -151,7 +151,7 @@ def _digest(secret: str) -> str:
 
 
 def _csrf(secret: str) -> str:
-    """Known only to whoever has the cookie, alike in every process."""
+    """Known only to the holder of the cookie, alike in every process."""
     return hmac.new(secret.encode(), b"csrf", "sha256").hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""What was judged lately, ready to be counted under other rates: read once, for all who move sliders."""
+"""Recent judgements, ready to be counted under other rates: read once, for all who move sliders."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lazaretto.learn.replay import judged_items
 from lazaretto.learn.tuning import FEWEST, Counts, Make, Tuner, installed_gate
 
 DAYS = 30
-"""What came in the last days is counted."""
+"""Items of the last days are counted."""
 FRESH_S = 300.0
 """So long a count of the history serves; a newer one is a click away."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedHistory:
-    """What was judged, ready to be counted."""
+    """Judged items, ready to be counted."""
 
     tuner: Tuner
     counts: dict[tuple[str, str], tuple[Counts, ...]]
@@ -53,8 +53,10 @@ class Histories:
             raise InputError("history", words, 'Let the crew work for a while, mode = "observe" if you like')
         tuner = Tuner(items, policy, Thresholds(ledger, policy.learn), self._make)
         counts = {
-            (one.gate, one.setting): tuple(tuner.counted({(one.gate, one.setting): value}) for value in one.values)
-            for one in tuner.offered()
+            (offered.gate, offered.setting): tuple(
+                tuner.counted({(offered.gate, offered.setting): value}) for value in offered.values
+            )
+            for offered in tuner.offered()
         }
-        honest = sum(not one.harmful for one in items)
+        honest = sum(not judged.harmful for judged in items)
         return JudgedHistory(tuner, counts, tuner.counted({}), honest, len(items) - honest, time.time())

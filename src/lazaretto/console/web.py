@@ -1,4 +1,4 @@
-"""One request to the console: who asks, what the form says, and the page that answers."""
+"""One request to the console: the visitor, the form, and the page that answers."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ except ImportError:
 ROOT = "/console"
 MOST_FIELDS = 240
 NOTICE = "lz_notice"
-"""The cookie that carries what the next page says, once."""
+"""The cookie with the message of the next page, shown once."""
 MOST_NOTICE = 300
 OPERATOR = "operator"
-"""How whoever uses a server without keys signs."""
+"""The signature of a user of a server without keys."""
 NOBODY = (OPERATOR, "admin", Identity(ProvedBy.OPERATOR, OPERATOR, shared=True))
-"""Who they are: the operator, as far as the server knows."""
+"""The identity of that user: the operator, as far as the server knows."""
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -92,8 +92,8 @@ def _moment(seconds: float) -> str:
 
 def _word(number: int, name: str) -> str:
     """The word for one or for several of something."""
-    one, several = texts()["words"][name]
-    return str(one if number == 1 else several)
+    single, several = texts()["words"][name]
+    return str(single if number == 1 else several)
 
 
 def _ago(seconds: float) -> str:
@@ -112,7 +112,7 @@ def _url_part(name: str) -> str:
 
 @dataclass(slots=True)
 class Desk:
-    """What all pages share."""
+    """Shared by all pages."""
 
     guard: Guard
     entrance: Entrance

@@ -1,4 +1,4 @@
-"""What people decided, the newest first; chosen decisions are taken back, after one more look."""
+"""Decisions of people, the newest first; chosen ones are taken back, after a confirmation."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ async def decisions(visit: Visit) -> Response:
     asked = set(visit.query("chosen").split("-"))
     found = await visit.guard.labels()
     known = await _rows(visit, found)
-    lines = [(one, known[one.item], str(one.decision) in asked) for one in found if one.item in known]
+    lines = [(label, known[label.item], str(label.decision) in asked) for label in found if label.item in known]
     return visit.page("decisions.html", here="many", lines=lines)
 
 
 async def take_back(visit: Visit) -> Response:
-    """First what is about to be taken back, then, confirmed, each of them, the newest first."""
+    """First the list of decisions to take back, then, confirmed, each of them, the newest first."""
     numbers = _numbers(visit)
     if visit.form.get("sure") != "yes":
-        found = [one for one in await visit.guard.labels() if one.decision in numbers and not one.taken_back]
+        found = [label for label in await visit.guard.labels() if label.decision in numbers and not label.taken_back]
         known = await _rows(visit, found)
-        lines = [(one, known[one.item]) for one in found if one.item in known]
+        lines = [(label, known[label.item]) for label in found if label.item in known]
         return visit.page("decisions_look.html", here="many", lines=lines)
     done, refused = list[Withdrawal](), list[tuple[int, LazarettoError]]()
     for number in numbers:
@@ -40,26 +40,26 @@ async def take_back(visit: Visit) -> Response:
     if not done:
         raise refused[0][1]
     words = texts()["decisions"]
-    said = words["done"].format(number=len(done), items=sum(len(one.restored) for one in done))
-    left = [f"{item}: {why}" for one in done for item, why in one.left.items()]
-    left += [note for one in done for note in one.notes]
+    message = words["done"].format(number=len(done), items=sum(len(result.restored) for result in done))
+    left = [f"{item}: {why}" for result in done for item, why in result.left.items()]
+    left += [note for result in done for note in result.notes]
     if left:
-        said += " " + words["left"].format(number=len(left), first=left[0])
+        message += " " + words["left"].format(number=len(left), first=left[0])
     if refused:
-        said += " " + words["refused"].format(number=len(refused), first=f"{refused[0][0]}: {refused[0][1]}")
-    return visit.to("/decisions", said)
+        message += " " + words["refused"].format(number=len(refused), first=f"{refused[0][0]}: {refused[0][1]}")
+    return visit.to("/decisions", message)
 
 
 def _numbers(visit: Visit) -> list[int]:
     """The chosen decisions, the newest first."""
-    told = [name.removeprefix(CHOSEN) for name in visit.form if name.startswith(CHOSEN)]
-    if not told:
+    chosen = [name.removeprefix(CHOSEN) for name in visit.form if name.startswith(CHOSEN)]
+    if not chosen:
         raise InputError("decision", "nothing is chosen", "Tick at least one")
-    if not all(one.isascii() and one.isdigit() and len(one) < 16 for one in told):
+    if not all(number.isascii() and number.isdigit() and len(number) < 16 for number in chosen):
         raise InputError("decision", "is not a number", "Go back and send it again")
-    return sorted(map(int, told), reverse=True)
+    return sorted(map(int, chosen), reverse=True)
 
 
 async def _rows(visit: Visit, found: Sequence[LabelDecision]) -> dict[str, ItemRow]:
-    items = [one.item for one in found]
+    items = [label.item for label in found]
     return {row.seen.id: row for row in await asyncio.to_thread(rows, visit.guard, items)}

@@ -1,4 +1,4 @@
-"""Policy and health: which gates look at what, what is missing, whether the record holds."""
+"""Policy and health: the gates of each channel, missing parts, and whether the record verifies."""
 
 from __future__ import annotations
 

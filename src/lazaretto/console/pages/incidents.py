@@ -22,7 +22,7 @@ DIGEST, MOST_REASON = 64, 1_000
 CHOICES = 100
 """Items that a repair may be started from in a list."""
 REPAIRS = ("contain", "isolate", "rewrite", "release")
-"""What people start from a page; the command line has the rest."""
+"""Repairs that people start from a page; the command line has the rest."""
 _WITH_TREE = frozenset({"isolate", "release"})
 
 
@@ -35,23 +35,29 @@ async def incidents(visit: Visit) -> Response:
 
 async def incident(visit: Visit) -> Response:
     """One incident."""
-    one = await visit.guard.incidents.one(visit.path("incident"))
+    found = await visit.guard.incidents.one(visit.path("incident"))
     receipts = {receipt.id: receipt for receipt in await visit.guard.repairs.receipts()}
-    done = [(repair, receipts.get(repair.receipt)) for repair in one.repairs]
-    curve = _curve(one.agents)
-    starts = [(item.id, f"{item.role}, {item.agent}: …{item.id[-6:]}") for item in one.items[:CHOICES]]
-    facts: dict[str, Any] = {"one": one, "done": done, "spread": reproduction(one), "curve": curve, "starts": starts}
+    done = [(repair, receipts.get(repair.receipt)) for repair in found.repairs]
+    curve = _curve(found.agents)
+    starts = [(item.id, f"{item.role}, {item.agent}: …{item.id[-6:]}") for item in found.items[:CHOICES]]
+    facts: dict[str, Any] = {
+        "one": found,
+        "done": done,
+        "spread": reproduction(found),
+        "curve": curve,
+        "starts": starts,
+    }
     return visit.page("incident.html", here="incidents", **facts)
 
 
 def _curve(agents: Any) -> dict[str, list[float]]:
     """Agents reached over time, as columns."""
-    times = sorted(one.time for one in agents)
+    times = sorted(row.time for row in agents)
     return {"times": times, "reached": [float(n) for n in range(1, len(times) + 1)]}
 
 
 async def plan(visit: Visit) -> Response:
-    """What a repair would do: nothing is changed until the plan that is shown here is applied."""
+    """The steps of a repair: nothing is changed until the plan that is shown here is applied."""
     back = visit.form.get("back", "")
     wanted = {
         "item": visit.field("item"),
@@ -66,9 +72,11 @@ async def plan(visit: Visit) -> Response:
     left = await asyncio.to_thread(rows, visit.guard, list(made.left))
     texts_now = {row.seen.id: row.seen.text for row in touched}
     changed = {
-        one.step.item: difference(texts_now.get(one.step.item, ""), str(one.step.detail["replacement"]["text"]))
-        for one in seen
-        if one.step.action == "replace"
+        preview.step.item: difference(
+            texts_now.get(preview.step.item, ""), str(preview.step.detail["replacement"]["text"])
+        )
+        for preview in seen
+        if preview.step.action == "replace"
     }
     by_item = {row.seen.id: row for row in touched}
     facts: dict[str, Any] = {
@@ -84,7 +92,7 @@ async def plan(visit: Visit) -> Response:
 
 
 async def apply(visit: Visit) -> Response:
-    """Do what was shown."""
+    """Apply the plan that was shown."""
     shown, wanted = _read_name(visit.path("plan"))
     try:
         made = await _planned(visit, wanted)
@@ -97,18 +105,18 @@ async def apply(visit: Visit) -> Response:
 
 
 async def _planned(visit: Visit, wanted: Mapping[str, Any]) -> RepairPlan:
-    """The plan that a form asks for. It is made again when it is applied, by whichever process: what was shown is told
-    by what it would do."""
+    """The plan that a form asks for. Any process makes it again when it is applied, and compares it with the plan
+    that was shown by its steps."""
     repair, reason = str(wanted["repair"]), str(wanted["reason"])
     if repair not in REPAIRS:
         raise InputError("repair", f"is {repair!r}", f"Use {', '.join(REPAIRS)}")
     options = {"descendants": True} if repair in _WITH_TREE and wanted["tree"] else {}
-    said = f"{reason} ({visit.session.name})" if reason else visit.session.name
-    return await visit.guard.repairs.plan(str(wanted["item"]), repair, reason=said, **options)
+    why = f"{reason} ({visit.session.name})" if reason else visit.session.name
+    return await visit.guard.repairs.plan(str(wanted["item"]), repair, reason=why, **options)
 
 
 def _read_name(name: str) -> tuple[str, Mapping[str, Any]]:
-    """What was shown, and what was asked for, from a plan's name in an address."""
+    """The plan that was shown, and the request, from a plan's name in an address."""
     try:
         wanted = orjson.loads(bytes.fromhex(name[3 + DIGEST :]))
         back = str(wanted["back"])
@@ -121,7 +129,7 @@ def _read_name(name: str) -> tuple[str, Mapping[str, Any]]:
 
 
 async def receipt(visit: Visit) -> Response:
-    """A repair that was done, and what undoing it would bring back."""
+    """A repair that was applied, and the items that undoing it would bring back."""
     found = await _receipt(visit)
     touched = await asyncio.to_thread(rows, visit.guard, [step.item for step in found.plan.steps])
     by_item = {row.seen.id: row for row in touched}
@@ -137,7 +145,7 @@ async def undo(visit: Visit) -> Response:
 
 async def _receipt(visit: Visit) -> Receipt:
     asked = visit.path("receipt")
-    for one in await visit.guard.repairs.receipts():
-        if one.id == asked:
-            return one
+    for receipt in await visit.guard.repairs.receipts():
+        if receipt.id == asked:
+            return receipt
     raise InputError("receipt", f"no repair is known as {asked!r}", "See the incident it belongs to")

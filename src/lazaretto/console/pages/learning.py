@@ -1,4 +1,4 @@
-"""Learning: what people's decisions taught, what moved the thresholds, and the way back."""
+"""Learning: lessons of people's decisions, changes of thresholds, and the way back."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def _facts(guard: Guard) -> dict[str, Any]:
 
 
 def to_learn(guard: Guard, book: Casebook) -> list[FailedCase]:
-    """What people decided since cases were last made: overturned, or confirmed as harmful."""
+    """Labels of people since cases were last made: overturned rulings, or confirmed as harmful."""
     news = {event.subject for event in standing_events(guard.ledger, (EventKind.LABELLED,), after=book.read)}
-    told = [one for one in reviewed(guard.ledger) if one.content.id in news] if news else []
-    return [one for one in told if one.ruled != one.truth or one.truth is Label.UNSAFE]
+    cases = [case for case in reviewed(guard.ledger) if case.content.id in news] if news else []
+    return [case for case in cases if case.ruled != case.truth or case.truth is Label.UNSAFE]
 
 
 def _moves(versions: Sequence[ThresholdVersion]) -> list[tuple[ThresholdVersion, list[tuple[str, Cut, Cut]]]]:
-    """Each version with what it moved against the one before it."""
+    """Each version with its changes against the one before it."""
     return [(now, _changes(before.cuts, now.cuts)) for before, now in pairwise(versions)]
 
 
@@ -70,7 +70,7 @@ def _changes(before: Any, after: Any) -> list[tuple[str, Cut, Cut]]:
 
 
 async def learn_now(visit: Visit) -> Response:
-    """Make cases of what was decided, as the server does by itself in a while; each passes the memory gate."""
+    """Make cases of people's decisions, as the server does by itself in a while; each passes the memory gate."""
     made = 0
     for _ in range(STEPS):
         rechecked = await visit.guard.recheck()
@@ -92,7 +92,7 @@ async def use_cases(visit: Visit) -> Response:
 
 
 async def move_thresholds(visit: Visit) -> Response:
-    """Put what people's labels ask for in force."""
+    """Put the thresholds that people's labels ask for in force."""
 
     def work() -> int:
         bounds = visit.guard.policy.learn

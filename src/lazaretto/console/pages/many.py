@@ -1,5 +1,5 @@
-"""Deciding on many at once: what waits, or what a policy that only watches would have held; filtered, chosen, looked at
-once more with what the decision teaches, then done."""
+"""Deciding on many at once: items that wait, or that a policy in observe mode would have held; filtered, chosen,
+confirmed with the lesson of the decision, then done."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Line:
 
     @property
     def gate(self) -> str:
-        """Whose rule holds it."""
+        """The gate whose rule holds it."""
         return self.held.rule.partition(":")[0]
 
     def value(self, name: str) -> str:
-        """What a filter looks at."""
-        told = {"gate": self.gate, "rule": self.held.rule, "source": self.source.value, "agent": self.held.agent}
-        return told[name]
+        """The value that a filter compares."""
+        values = {"gate": self.gate, "rule": self.held.rule, "source": self.source.value, "agent": self.held.agent}
+        return values[name]
 
 
 FILTERS = ("gate", "rule", "source", "agent")
@@ -45,7 +45,7 @@ FILTERS = ("gate", "rule", "source", "agent")
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What a decision on several items does and teaches."""
+    """The effect of a decision on several items, and its lesson."""
 
     items: int
     """Chosen ones, and copies of them that one word settles with them."""
@@ -62,21 +62,21 @@ async def many(visit: Visit) -> Response:
     source = WOULD if visit.query("from") == WOULD else WAITING
     lines = await _lines(visit, source)
     chosen = {name: visit.query(name) for name in FILTERS}
-    shown = [one for one in lines if all(not want or one.value(name) == want for name, want in chosen.items())]
-    offered = {name: sorted({one.value(name) for one in lines}) for name in FILTERS}
+    shown = [row for row in lines if all(not want or row.value(name) == want for name, want in chosen.items())]
+    offered = {name: sorted({row.value(name) for row in lines}) for name in FILTERS}
     days: Sequence[Any] = ()
     quiet = None
     if source == WOULD:
         log = visit.desk.observed
         days, quiet = await asyncio.to_thread(lambda: (log.days()[:14], log.quiet()))
     facts: dict[str, Any] = {"lines": shown, "of": len(lines), "chosen": chosen, "offered": offered}
-    decided = [one for one in visit.query("decided").split("-") if one.isascii() and one.isdigit()]
+    decided = [number for number in visit.query("decided").split("-") if number.isascii() and number.isdigit()]
     facts |= {"days": days, "quiet": quiet, "decided": decided}
     return visit.page("many.html", here="many", source=source, **facts)
 
 
 async def decide(visit: Visit) -> Response:
-    """First what the decision would do and teach, then, confirmed, the decision: item by item, by this person."""
+    """First the effect and the lesson of the decision, then, confirmed, the decision: item by item, by this person."""
     label, source = visit.field("label"), visit.form.get("from", WAITING)
     items = [name.removeprefix(CHOSEN) for name in visit.form if name.startswith(CHOSEN)]
     if label not in LABELS:
@@ -84,7 +84,7 @@ async def decide(visit: Visit) -> Response:
     if not items:
         raise InputError("item", "nothing is chosen", "Tick at least one")
     if visit.form.get("sure") != "yes":
-        known = {one.held.id: one for one in await _lines(visit, source)}
+        known = {row.held.id: row for row in await _lines(visit, source)}
         lines = [known[item] for item in items if item in known]
         lesson = await asyncio.to_thread(_lesson, visit.guard, lines, label)
         return visit.page("many_look.html", here="many", source=source, label=label, lines=lines, lesson=lesson)
@@ -99,13 +99,13 @@ async def decide(visit: Visit) -> Response:
             refused.append((item, error))
     if not done:
         raise refused[0][1]
-    said = texts()["many"]["done"].format(number=len(done) + copies, label=texts()["labels"][label])
+    message = texts()["many"]["done"].format(number=len(done) + copies, label=texts()["labels"][label])
     if refused:
-        said += " " + texts()["many"]["refused"].format(
+        message += " " + texts()["many"]["refused"].format(
             number=len(refused), first=f"{refused[0][0]}: {refused[0][1]}"[:200]
         )
     decided = "-".join(map(str, done))
-    return visit.to(f"/many?from={WOULD if source == WOULD else WAITING}&decided={decided}", said)
+    return visit.to(f"/many?from={WOULD if source == WOULD else WAITING}&decided={decided}", message)
 
 
 async def _lines(visit: Visit, source: str) -> list[Line]:
@@ -114,19 +114,19 @@ async def _lines(visit: Visit, source: str) -> list[Line]:
     else:
         found = await visit.guard.held(limit=LISTED)
     read: Callable[[], list[Observation]] = lambda: visit.guard.ledger.items(  # noqa: E731
-        ids=[one.id for one in found], hidden=True, limit=None
+        ids=[waiting.id for waiting in found], hidden=True, limit=None
     )
-    sources = {one.id: one.source for one in await asyncio.to_thread(read)} if found else {}
-    return [Line(one, sources[one.id]) for one in found if one.id in sources]
+    sources = {item.id: item.source for item in await asyncio.to_thread(read)} if found else {}
+    return [Line(waiting, sources[waiting.id]) for waiting in found if waiting.id in sources]
 
 
 def _lesson(guard: Guard, lines: Sequence[Line], label: str) -> Lesson:
-    """What follows from calling these items harmful or benign."""
-    chosen = {item for one in lines for item in (one.held.id, *one.held.copies)}
+    """The effect of labelling these items harmful or benign."""
+    chosen = {item for row in lines for item in (row.held.id, *row.held.copies)}
     reached: set[str] = set()
     for item in chosen:
-        reached.update(one.id for one in guard.graph.blast_radius(item, history=True).items)
+        reached.update(step.id for step in guard.graph.blast_radius(item, history=True).items)
     states = guard.ledger.states(tuple(reached - chosen)) if reached - chosen else {}
-    moved = [one for one in states.values() if not one.erased and one.visible is (label == "harmful")]
-    gates = Counter(one.gate for one in lines if one.gate in guard.policy.learn.gates)
+    moved = [state for state in states.values() if not state.erased and state.visible is (label == "harmful")]
+    gates = Counter(row.gate for row in lines if row.gate in guard.policy.learn.gates)
     return Lesson(len(chosen), len(moved), tuple(gates.items()), guard.policy.learn.cases)

@@ -1,4 +1,4 @@
-"""Memories: find one by words or meaning, see where it stands, where it came from and what contradicts it."""
+"""Memories: find one by words or meaning; see its state, its sources and its conflicts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def memories(visit: Visit) -> Response:
     if stands not in STANDS:
         raise InputError("stands", f"is {stands!r}", f"Use {', '.join(STANDS)}")
     fitting = await visit.guard.search(asked, limit=PAGE + 1) if asked and stands in ("all", "use") else ()
-    found = await asyncio.to_thread(_find, visit, asked, stands, agent, [one.id for one in fitting])
+    found = await asyncio.to_thread(_find, visit, asked, stands, agent, [memory.id for memory in fitting])
     facts: dict[str, Any] = {"asked": asked, "stands": stands, "agent": agent, "choices": STANDS, "found": found[:PAGE]}
     return visit.page("memories.html", here="memories", more=len(found) > PAGE, **facts)
 
@@ -37,14 +37,14 @@ async def item(visit: Visit) -> Response:
 
 
 async def whole_text(visit: Visit) -> Response:
-    """An item's whole text as plain text: a browser shows it and does nothing else with it."""
+    """An item's whole text as plain text: a browser only shows it."""
     seen = await asyncio.to_thread(visit.guard.ledger.item, visit.path("item"))
     headers = {**HEADERS, "Content-Security-Policy": "sandbox; default-src 'none'"}
     return Response(seen.text.encode("utf-8", "replace"), 200, headers, "text/plain; charset=utf-8")
 
 
 async def picture(visit: Visit) -> Response:
-    """A picture drawn anew and small; one that cannot be opened safely is not opened."""
+    """A picture drawn again and small; one that cannot be opened safely is not opened."""
 
     limits = visit.guard.policy.limits
     try:
@@ -58,7 +58,7 @@ async def picture(visit: Visit) -> Response:
 
 
 def _find(visit: Visit, asked: str, stands: str, agent: str, fitting: list[str]) -> list[ItemRow]:
-    """What fits best first, then what holds the words and is not in use, the newest first."""
+    """Memories that fit best first, then those with the words that are not in use, the newest first."""
     guard, ids = visit.guard, list(fitting)
     if not asked or stands != "use":
         words = asked.casefold().split()
@@ -68,7 +68,7 @@ def _find(visit: Visit, asked: str, stands: str, agent: str, fitting: list[str])
             hidden=stands != "use",
             limit=LOOKED_THROUGH if asked or stands not in ("all", "use") else PAGE + 1,
         )
-        ids += [one.id for one in everything if all(word in one.text.casefold() for word in words)]
+        ids += [memory.id for memory in everything if all(word in memory.text.casefold() for word in words)]
     found = [row for row in rows(guard, ids[:LOOKED_THROUGH]) if not agent or row.seen.agent == agent]
     if stands != "all":
         wanted = ("held", "hidden") if stands == "held" else (stands,)

@@ -27,20 +27,23 @@ async def _facts(visit: Visit) -> dict[str, Any]:
     happened = await asyncio.to_thread(visit.desk.activity.snapshot)
     incidents = await visit.guard.incidents.all(limit=200)
     waiting = await visit.guard.held()
-    standing = sorted((one for one in incidents if one.state != "cleared"), key=lambda one: one.state != "open")
+    standing = sorted(
+        (incident for incident in incidents if incident.state != "cleared"),
+        key=lambda incident: incident.state != "open",
+    )
     return {
         "happened": happened,
-        "incidents": [(one, reproduction(one)) for one in (standing or incidents)[:INCIDENTS]],
-        "opened": sum(one.state == "open" for one in incidents),
-        "contained": sum(one.state == "contained" for one in incidents),
-        "spread": max((r for one in standing if (r := reproduction(one)) is not None), default=None),
+        "incidents": [(incident, reproduction(incident)) for incident in (standing or incidents)[:INCIDENTS]],
+        "opened": sum(incident.state == "open" for incident in incidents),
+        "contained": sum(incident.state == "contained" for incident in incidents),
+        "spread": max((r for incident in standing if (r := reproduction(incident)) is not None), default=None),
         "waiting": waiting,
-        "disputed": sum(one.appealed for one in waiting),
+        "disputed": sum(item.appealed for item in waiting),
     }
 
 
 def reproduction(incident: Incident) -> float | None:
     """How many agents each reached agent went on to reach, over the whole incident; None without a case."""
-    told = [(w.cases, w.r_effective) for w in incident.reproduction if w.r_effective is not None and w.cases]
-    cases = sum(count for count, _ in told)
-    return sum(count * (r or 0.0) for count, r in told) / cases if cases else None
+    windows = [(w.cases, w.r_effective) for w in incident.reproduction if w.r_effective is not None and w.cases]
+    cases = sum(count for count, _ in windows)
+    return sum(count * (r or 0.0) for count, r in windows) / cases if cases else None

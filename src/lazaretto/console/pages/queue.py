@@ -19,11 +19,11 @@ LISTED = 100
 
 
 async def queue(visit: Visit) -> Response:
-    """What waits, and the item in hand: the one asked for, else the first."""
+    """The items that wait, and the item in hand: the requested one, else the first."""
     waiting, proposed = await visit.guard.held(limit=LISTED), await visit.guard.repairs.proposals()
     facts: dict[str, Any] = {"waiting": waiting, "proposed": proposed, "calls": await visit.guard.approvals.waiting()}
     asked = visit.query("item")
-    here = next((place for place, one in enumerate(waiting) if asked == one.id or asked in one.copies), 0)
+    here = next((place for place, held in enumerate(waiting) if asked == held.id or asked in held.copies), 0)
     if not waiting:
         return visit.page("queue.html", here="queue", view=None, place=0, **facts)
     view = await asyncio.to_thread(item_view, visit.guard, waiting[here].id)
@@ -33,17 +33,23 @@ async def queue(visit: Visit) -> Response:
 async def call(visit: Visit) -> Response:
     """A call that an agent wants to make: its arguments, why a person is asked, one key to allow it and one not to."""
     token, waiting = visit.path("token"), await visit.guard.approvals.waiting()
-    found = next((one for one in waiting if one.token == token), None)
+    found = next((asked for asked in waiting if asked.token == token), None)
     if found is None:
         raise UnknownItem(token, visit.guard.ledger.namespace, "token")
-    task = [one for one in waiting if one.task and (one.agent, one.task) == (found.agent, found.task) and one != found]
-    shown = [(one, _given(one)) for one in (found, *reversed(task))][:MOST_TOGETHER]
+    task = [
+        asked
+        for asked in waiting
+        if asked.task and (asked.agent, asked.task) == (found.agent, found.task) and asked != found
+    ]
+    shown = [(asked, _given(asked)) for asked in (found, *reversed(task))][:MOST_TOGETHER]
     return visit.page("call.html", here="queue", found=found, shown=shown)
 
 
 def _given(asked: Asked) -> dict[str, str]:
     """The arguments of a call as they are shown."""
-    return {name: one if isinstance(one, str) else orjson.dumps(one).decode() for name, one in _arguments(asked)}
+    return {
+        name: value if isinstance(value, str) else orjson.dumps(value).decode() for name, value in _arguments(asked)
+    }
 
 
 def _arguments(asked: Asked) -> list[tuple[str, Any]]:
@@ -59,26 +65,26 @@ async def answer_call(visit: Visit) -> Response:
     shown = visit.field("shown").split() if visit.form.get("all") else [token]
     signed = {"by": visit.session.name, "caller": visit.session.identity}
     asked = await visit.guard.approvals.answer_all(shown, agree, **signed)  # type: ignore[arg-type]
-    said = texts()["call"]["allowed" if agree else "refused"]
-    tools = ", ".join(dict.fromkeys(one.tool for one in asked))
-    return visit.to("/queue", said.format(tool=tools, agent=asked[0].agent))
+    message = texts()["call"]["allowed" if agree else "refused"]
+    tools = ", ".join(dict.fromkeys(call.tool for call in asked))
+    return visit.to("/queue", message.format(tool=tools, agent=asked[0].agent))
 
 
 async def proposal(visit: Visit) -> Response:
     """A repair that looking again proposes: every item before and after, one key to do it and one to leave it."""
     found = await visit.guard.repairs.proposal(visit.path("proposal"))
-    items = [found.proposal.origin, *(one.item for one in found.changes), *found.plan.left]
+    items = [found.proposal.origin, *(change.item for change in found.changes), *found.plan.left]
     known = {row.seen.id: row for row in await asyncio.to_thread(rows, visit.guard, items)}
-    changed = [one for one in found.changes if one.action == "replace"]
-    others = [one for one in found.changes if one.action != "replace"]
-    listed = {one.item for one in found.changes}
+    changed = [change for change in found.changes if change.action == "replace"]
+    others = [change for change in found.changes if change.action != "replace"]
+    listed = {change.item for change in found.changes}
     left = [(item, why) for item, why in found.plan.left.items() if item not in listed]
     facts: dict[str, Any] = {"found": found, "rows": known, "changed": changed, "others": others, "left": left}
     return visit.page("proposal.html", here="queue", **facts)
 
 
 async def accept(visit: Visit) -> Response:
-    """Do what was shown."""
+    """Apply the proposal that was shown."""
     name, signed = visit.path("proposal"), {"by": visit.session.name, "caller": visit.session.identity}
     receipt = await visit.guard.repairs.accept(name, seen=visit.field("seen"), **signed)  # type: ignore[arg-type]
     return visit.to(f"/receipts/{receipt.id}", texts()["proposal"]["applied"].format(receipt=receipt.id))
@@ -97,12 +103,12 @@ async def decide(visit: Visit) -> Response:
     before = await visit.guard.held(limit=LISTED)
     signed = {"by": visit.session.name, "caller": visit.session.identity}
     event = await visit.guard.label(item, label, **signed)  # type: ignore[arg-type]  # other words: InputError
-    said = texts()["queue"]["decided"].format(item=item, label=texts()["labels"][label])
+    message = texts()["queue"]["decided"].format(item=item, label=texts()["labels"][label])
     if copies := (event.body or {}).get("copies"):
-        said += " " + texts()["queue"]["with_copies"].format(number=len(copies))
+        message += " " + texts()["queue"]["with_copies"].format(number=len(copies))
     if visit.form.get("back"):
-        return visit.to(f"/items/{item}", said)
-    return visit.to(f"/queue{_next(before, item)}", said)
+        return visit.to(f"/items/{item}", message)
+    return visit.to(f"/queue{_next(before, item)}", message)
 
 
 async def appeal(visit: Visit) -> Response:
@@ -117,7 +123,7 @@ async def appeal(visit: Visit) -> Response:
 
 
 def _next(waiting: Sequence[Held], item: str) -> str:
-    """What comes after an item in the queue, as it stood when it was decided."""
-    ids = [one.id for one in waiting]
+    """The next item of the queue, as it stood when an item was decided."""
+    ids = [held.id for held in waiting]
     after = ids[ids.index(item) + 1 :][:1] if item in ids else []
     return f"?item={after[0]}" if after else ""

@@ -1,4 +1,4 @@
-"""Sliders for rates: what other settings would have held of what was judged. Dry: no page here changes anything."""
+"""Sliders for rates: what other settings would have held of the judged items. Dry: no page here changes anything."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from lazaretto.policy.edited import edited
 
 @dataclass(frozen=True, slots=True)
 class Slider:
-    """One setting of one gate, with what each value would have held, everything else as it is."""
+    """One setting of one gate, with the counts of each value, all other settings as they are."""
 
     offered: Offered
     place: int
-    """Which of the values is asked for."""
+    """The chosen value's place."""
     counts: tuple[Counts, ...]
 
     @property
@@ -29,12 +29,12 @@ class Slider:
 
     @property
     def now(self) -> int:
-        """Which of the values is set."""
+        """The present value's place."""
         return self.offered.values.index(self.offered.now)
 
 
 async def tune(visit: Visit) -> Response:
-    """The sliders where the address puts them, what that would have held, and, asked for, the lines of the policy."""
+    """The sliders where the address puts them, the counts for that, and, asked for, the lines of the policy."""
 
     def read() -> dict[str, Any]:
         history = visit.desk.histories.get(anew=bool(visit.query("anew")))
@@ -62,12 +62,12 @@ def _sliders(visit: Visit, history: JudgedHistory) -> tuple[list[Slider], Change
     changes: dict[tuple[str, str], float] = {}
     for offered in history.tuner.offered():
         key = (offered.gate, offered.setting)
-        told = visit.query(f"{offered.gate}.{offered.setting}")
+        given = visit.query(f"{offered.gate}.{offered.setting}")
         place = offered.values.index(offered.now)
-        if told:
-            if not (told.isascii() and told.isdigit() and int(told[:6]) < len(offered.values)):
+        if given:
+            if not (given.isascii() and given.isdigit() and int(given[:6]) < len(offered.values)):
                 raise InputError(f"{offered.gate}.{offered.setting}", "is no place of this slider", "Move it again")
-            place = int(told)
+            place = int(given)
         if offered.values[place] != offered.now:
             changes[key] = offered.values[place]
         sliders.append(Slider(offered, place, history.counts[key]))
