@@ -1,4 +1,4 @@
-"""What a server says of its tools, prompts and resources: whether an agent may read it.
+"""Descriptions of a server's tools, prompts and resources: whether an agent may read them.
 
 The rules for instructions apply (``gates/instructions.py``) to every string, hidden words included. With the ``gates``
 extra, the screener's head for descriptions is one more sign, or is enough where it is sure.
@@ -24,14 +24,14 @@ _CODED = ("base64", "hex", "binary", "codes", "escapes", "percent")
 
 
 def description_fault(described: Mapping[str, Any], *, quoted: bool = True) -> str:
-    """What is wrong with what a server says of itself, in one sentence; empty where nothing is.
+    """The fault in a server's description, in one sentence; empty if there is none.
 
     ``quoted``: with the words themselves, for a person; an agent must not read them.
     """
     reading = read_strings(dict(described))
     if not reading.whole:
         return f"a part of its description cannot be read ({reading.unread[0].why})"
-    for text in dict.fromkeys([*(one.text for one in reading.texts), reading.text]):
+    for text in dict.fromkeys([*(found.text for found in reading.texts), reading.text]):
         fault = _fault(text, quoted)
         if fault:
             return fault
@@ -47,8 +47,8 @@ def _fault(text: str, quoted: bool) -> str:
         if coded and view.text != text and len(view.text.split()) >= _FEWEST_HIDDEN_WORDS:
             return f"its description hides words ({view.name})"
         for fault in tool_faults(view.text, _order()):
-            said = f": “{view.text[fault.start : fault.end][:120]}”" if quoted else ""
-            return f"{fault.words.lower()} ({fault.rule}){said}"
+            quote = f": “{view.text[fault.start : fault.end][:120]}”" if quoted else ""
+            return f"{fault.words.lower()} ({fault.rule}){quote}"
     return ""
 
 

@@ -1,7 +1,7 @@
-"""The gateway: stands before other MCP servers and screens what their tools, resources and prompts give to an agent.
+"""The gateway: stands before other MCP servers and screens the results of their tools, resources and prompts.
 
-Results and errors are judged; a notice stands for what the guard does not allow. A tool or prompt with a poisoned
-description, or another one than was approved, is not offered. What cannot be judged (sound, unknown files) is withheld.
+Results and errors are judged; a notice replaces parts that the guard does not allow. A tool or prompt with a poisoned
+description, or another one than was approved, is not offered. Parts that cannot be judged (sound, files) are withheld.
 Requests of servers to the agent or its model (sampling, elicitation, roots), log messages, progress and instructions
 are not passed on.
 """
@@ -33,7 +33,7 @@ BETWEEN = "__"
 """Separates the server's name from the tool's where the gateway has several servers."""
 _PAGES = 50
 _SHOWN = {"meta", "icons"}
-"""Not part of what is approved: it may change from call to call. It is judged all the same."""
+"""Not part of the approval: these fields may change from call to call. They are judged all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +53,19 @@ def read_config(data: bytes, file: str) -> tuple[Upstream, ...]:
     try:
         servers = orjson.loads(data)["mcpServers"]
         found = []
-        for name, one in servers.items():
-            extra = set(one) - {"command", "args", "env", "url", "headers", "type"}
-            if extra or bool(one.get("command")) == bool(one.get("url")):
+        for name, settings in servers.items():
+            extra = set(settings) - {"command", "args", "env", "url", "headers", "type"}
+            if extra or bool(settings.get("command")) == bool(settings.get("url")):
                 problem = f"server {name!r} has " + (
                     f"the unknown key {min(extra)!r}" if extra else "no command or url"
                 )
                 raise InputError("config", f"{file}: {problem}", "Give either command (args, env) or url (headers)")
-            args = tuple(str(arg) for arg in one.get("args", ()))
+            args = tuple(str(arg) for arg in settings.get("args", ()))
             found.append(
-                Upstream(name, one.get("command", ""), args, dict(one.get("env", {})), one.get("url", ""),
-                         dict(one.get("headers", {})))
+                Upstream(
+                    name, settings.get("command", ""), args, dict(settings.get("env", {})), settings.get("url", ""),
+                    dict(settings.get("headers", {})),
+                )
             )  # fmt: skip
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
         shape = '{"mcpServers": {"name": {"command": "...", "args": []}}}'
@@ -74,11 +76,11 @@ def read_config(data: bytes, file: str) -> tuple[Upstream, ...]:
 
 
 class ServerFailed(LazarettoError):
-    """A server answered with an error; what it says was judged."""
+    """A server answered with an error; its text was judged."""
 
 
 class Gateway:
-    """Screens what servers give; one for all of them."""
+    """Screens the results of servers; one for all of them."""
 
     def __init__(self, guard: Guard, agent: str = "mcp", pins: Pins | None = None) -> None:
         """``pins``: the descriptions that were approved; without it the first ones that are seen count as approved."""
@@ -117,7 +119,7 @@ class Gateway:
         return self._clients[server], server, name
 
     async def _asked(self, server: str, answer: Awaitable[Any]) -> Any:
-        """A server's answer; what it, or a client that does not understand it, says of a failure is judged."""
+        """A server's answer; the text of a failure, by the server or by its client, is judged."""
         try:
             return await answer
         except LazarettoError:
@@ -136,17 +138,17 @@ class Gateway:
             log.warning("server %r cannot list its %s: %r", server, several, error)
             return []
 
-    def _fault(self, server: str, kind: str, one: Any) -> str:
-        """Why what a server lists is not shown, in words for an agent; a person finds the words in the log."""
-        fault = description_fault(one.model_dump(mode="json", exclude_none=True), quoted=False)
+    def _fault(self, server: str, kind: str, listed: Any) -> str:
+        """The reason why a listed part is not shown, in words for an agent; a person finds its words in the log."""
+        fault = description_fault(listed.model_dump(mode="json", exclude_none=True), quoted=False)
         if not fault and kind != "resource":
-            described = described_as(server, kind, one)
+            described = described_as(server, kind, listed)
             if self._pins is not None:
                 fault = self._pins.fault(described)
             elif self._first.setdefault(described.key, described.digest) != described.digest:
                 fault = "it is described differently from when it was first offered"
         if fault:
-            log.warning("the %s %r of server %r is not offered: %s", kind, one.name, server, fault)
+            log.warning("the %s %r of server %r is not offered: %s", kind, listed.name, server, fault)
         return fault
 
     async def tools(self) -> list[Any]:
@@ -169,7 +171,7 @@ class Gateway:
         return [tool for tool in found if tool.name in self._offered]
 
     async def call(self, shown: str, arguments: dict[str, Any] | None) -> Any:
-        """Call a tool, and give back what may be read of its result."""
+        """Call a tool, and return the parts of its result that may be read."""
         from mcp import types
 
         if shown not in self._offered:
@@ -185,8 +187,8 @@ class Gateway:
         try:
             result = await self._asked(server, client.call_tool(name, arguments or {}))
         except ServerFailed as error:
-            told = types.TextContent(type="text", text=str(error))
-            return types.CallToolResult(content=[told], is_error=True)
+            notice = types.TextContent(type="text", text=str(error))
+            return types.CallToolResult(content=[notice], is_error=True)
         return await self._results.of_tool(result, server, shown)
 
     async def _refused(self, shown: str, arguments: Any, description: str, schema: Any = None) -> str:
@@ -202,15 +204,19 @@ class Gateway:
 
     async def resources(self) -> list[Any]:
         """The resources of all servers, without those whose descriptions are poisoned."""
-        return [one for server in self._clients for one in await self._resources(server)]
+        return [resource for server in self._clients for resource in await self._resources(server)]
 
     async def _resources(self, server: str) -> list[Any]:
-        return [one for one in await self._listed(server, "resource") if not self._fault(server, "resource", one)]
+        return [
+            resource
+            for resource in await self._listed(server, "resource")
+            if not self._fault(server, "resource", resource)
+        ]
 
     async def read(self, uri: str) -> Any:
         """A resource, by the first server that lists it."""
         for server, client in self._clients.items():
-            if uri in {one.uri for one in await self._resources(server)}:
+            if uri in {resource.uri for resource in await self._resources(server)}:
                 result = await self._asked(server, client.read_resource(uri))
                 return await self._results.of_resource(result, uri, server)
         raise InputError("uri", f"{uri!r} is unknown", "Use a resource that the gateway lists")
@@ -226,7 +232,7 @@ class Gateway:
 
     async def prompt(self, shown: str, arguments: dict[str, str] | None) -> Any:
         """A prompt that is listed, with every message screened. Arguments go to the server, as those of a call do."""
-        listed = {one.name: one for one in await self.prompts()}
+        listed = {prompt.name: prompt for prompt in await self.prompts()}
         if shown not in listed:
             raise InputError("name", f"{shown!r} is unknown or not offered", "Use a prompt that the gateway lists")
         if arguments and (refused := await self._refused(shown, arguments, str(listed[shown].description or ""))):
@@ -243,27 +249,29 @@ async def connected(upstreams: Sequence[Upstream]) -> AsyncIterator[dict[str, Cl
 
     found: dict[str, Client] = {}
     async with AsyncExitStack() as stack:
-        for one in upstreams:
+        for upstream in upstreams:
             try:
-                if one.url:
-                    target: Any = await _http(stack, one) if one.headers else one.url
+                if upstream.url:
+                    target: Any = await _http(stack, upstream) if upstream.headers else upstream.url
                 else:
-                    target = StdioServerParameters(command=one.command, args=list(one.args), env=dict(one.env))
-                found[one.name] = await stack.enter_async_context(Client(target))
+                    target = StdioServerParameters(
+                        command=upstream.command, args=list(upstream.args), env=dict(upstream.env)
+                    )
+                found[upstream.name] = await stack.enter_async_context(Client(target))
             except LazarettoError:
                 raise
             except Exception as error:
-                problem = f"{one.name!r} cannot be reached ({type(error).__name__}: {error})"
+                problem = f"{upstream.name!r} cannot be reached ({type(error).__name__}: {error})"
                 raise InputError("server", problem, "Check its command or URL") from None
         yield found
 
 
-async def _http(stack: AsyncExitStack, one: Upstream) -> Any:
+async def _http(stack: AsyncExitStack, upstream: Upstream) -> Any:
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
-    client = await stack.enter_async_context(httpx2.AsyncClient(headers=dict(one.headers), timeout=60))
-    return streamable_http_client(one.url, http_client=client)
+    client = await stack.enter_async_context(httpx2.AsyncClient(headers=dict(upstream.headers), timeout=60))
+    return streamable_http_client(upstream.url, http_client=client)
 
 
 async def everything(list_page: Callable[..., Awaitable[Any]], attribute: str) -> list[Any]:
@@ -279,9 +287,9 @@ async def everything(list_page: Callable[..., Awaitable[Any]], attribute: str) -
     return found
 
 
-def described_as(server: str, kind: str, one: Any) -> Described:
-    """What a person approves of a tool or prompt."""
-    return Described(server, kind, one.name, one.model_dump(mode="json", exclude=_SHOWN, exclude_none=True))
+def described_as(server: str, kind: str, described: Any) -> Described:
+    """The description of a tool or prompt that a person approves."""
+    return Described(server, kind, described.name, described.model_dump(mode="json", exclude=_SHOWN, exclude_none=True))
 
 
 async def described_by(upstreams: Sequence[Upstream]) -> list[Described]:
@@ -292,7 +300,7 @@ async def described_by(upstreams: Sequence[Upstream]) -> list[Described]:
             for kind in ("tool", "prompt"):
                 if getattr(client.server_capabilities, f"{kind}s", None) is not None:
                     listed = await everything(getattr(client, f"list_{kind}s"), f"{kind}s")
-                    found += [described_as(server, kind, one) for one in listed]
+                    found += [described_as(server, kind, described) for described in listed]
     return found
 
 
@@ -311,13 +319,13 @@ def build(gateway: Gateway, upstreams: Sequence[Upstream] = ()) -> Server[Any]:
             yield {}
 
     async def answered(answer: Awaitable[Any]) -> Any:
-        """Nothing of a server goes to the agent but what was judged, in an error neither."""
+        """Only judged texts of a server go to the agent, also in an error."""
         try:
             return await answer
         except LazarettoError as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from None
         except Exception:
-            log.exception("what a server said could not be judged")
+            log.exception("a server's answer could not be judged")
             raise MCPError(types.INTERNAL_ERROR, f"{NOTICE}: an answer that cannot be judged]") from None
 
     async def list_tools(_: Any, __: Any) -> types.ListToolsResult:
@@ -327,8 +335,8 @@ def build(gateway: Gateway, upstreams: Sequence[Upstream] = ()) -> Server[Any]:
         try:
             return await answered(gateway.call(params.name, params.arguments))  # type: ignore[no-any-return]
         except MCPError as error:  # nothing passes unjudged: no store, no result
-            told = error.message if error.message.startswith(NOTICE) else f"{NOTICE}: {error.message}]"
-            return types.CallToolResult(content=[types.TextContent(type="text", text=told)], is_error=True)
+            notice = error.message if error.message.startswith(NOTICE) else f"{NOTICE}: {error.message}]"
+            return types.CallToolResult(content=[types.TextContent(type="text", text=notice)], is_error=True)
 
     async def list_resources(_: Any, __: Any) -> types.ListResourcesResult:
         return types.ListResourcesResult(resources=await answered(gateway.resources()))

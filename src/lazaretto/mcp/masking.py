@@ -1,4 +1,4 @@
-"""Held items as a model may be told of them: which item, why and how long, but none of its words.
+"""Held items in the form that a model may read: which item, why and how long, but none of its words.
 
 Otherwise the guard itself would hand out the poison. People read the words in the console and on the command line.
 """
@@ -31,38 +31,41 @@ def _name(agent: str) -> str:
     return agent if len(agent) <= _LONGEST_NAME and agent.count(" ") <= 2 else masked(agent)
 
 
-def masked_held(one: Held, length: int) -> dict[str, Any]:
-    """What waits for a person."""
+def masked_held(held: Held, length: int) -> dict[str, Any]:
+    """A held item that waits for a person."""
     return {
-        "id": one.id,
-        "agent": _name(one.agent),
-        "channel": one.channel,
-        "since": one.since,
-        "ruling": one.ruling,
-        "reason": one.rule,
-        "risk": one.risk,
-        "appealed": one.appealed,
+        "id": held.id,
+        "agent": _name(held.agent),
+        "channel": held.channel,
+        "since": held.since,
+        "ruling": held.ruling,
+        "reason": held.rule,
+        "risk": held.risk,
+        "appealed": held.appealed,
         "length": length,
-        "excerpt": masked(one.text, length),
+        "excerpt": masked(held.text, length),
     }
 
 
 def masked_incident(incident: Incident) -> Incident:
-    """An incident without the words of its items, of the decisions that rested on them and of whoever disputed it."""
+    """An incident without the words of its items, of the decisions that rested on them and of disputes."""
     return replace(
         incident,
         title=masked(incident.title),
         brought_by=_name(incident.brought_by),
         items=tuple(map(_item, incident.items)),
         reached=tuple(map(_item, incident.reached)),
-        agents=tuple(replace(one, agent=_name(one.agent)) for one in incident.agents),
-        decisions=tuple(replace(one, agent=_name(one.agent), what=masked(one.what)) for one in incident.decisions),
-        repairs=tuple(replace(one, reason=masked(one.reason)) for one in incident.repairs),
+        agents=tuple(replace(row, agent=_name(row.agent)) for row in incident.agents),
+        decisions=tuple(
+            replace(decision, agent=_name(decision.agent), what=masked(decision.what))
+            for decision in incident.decisions
+        ),
+        repairs=tuple(replace(repair, reason=masked(repair.reason)) for repair in incident.repairs),
         timeline=tuple(
-            replace(one, agent=_name(one.agent), says=one.says.partition(": ")[0]) for one in incident.timeline
+            replace(entry, agent=_name(entry.agent), says=entry.says.partition(": ")[0]) for entry in incident.timeline
         ),
     )
 
 
-def _item(one: IncidentItem) -> IncidentItem:
-    return replace(one, agent=_name(one.agent), text=masked(one.text))
+def _item(item: IncidentItem) -> IncidentItem:
+    return replace(item, agent=_name(item.agent), text=masked(item.text))

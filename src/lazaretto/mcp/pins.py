@@ -48,10 +48,10 @@ class Pins:
 
     digests: Mapping[str, str] = field(default_factory=dict)
 
-    def fault(self, one: Described) -> str:
+    def fault(self, described: Described) -> str:
         """Why it may not be offered; empty where it may."""
-        approved = self.digests.get(one.key)
-        return "" if approved == one.digest else NEW if approved is None else CHANGED
+        approved = self.digests.get(described.key)
+        return "" if approved == described.digest else NEW if approved is None else CHANGED
 
 
 def read_pins(path: Path) -> Pins:
@@ -61,7 +61,7 @@ def read_pins(path: Path) -> Pins:
         if path.stat().st_size > _MOST_BYTES:
             raise InputError("pins", f"{path} is too large", fix)
         found = orjson.loads(path.read_bytes())["approved"]
-        return Pins({str(key): str(one["sha256"]) for key, one in found.items()})
+        return Pins({str(key): str(entry["sha256"]) for key, entry in found.items()})
     except FileNotFoundError:
         raise InputError("pins", f"there is no file {path}", fix) from None
     except OSError as error:
@@ -71,8 +71,10 @@ def read_pins(path: Path) -> Pins:
 
 
 def write_pins(path: Path, several: list[Described]) -> None:
-    """Approve these, and nothing else."""
-    approved = {one.key: {"sha256": one.digest, "described": dict(one.about)} for one in several}
+    """Approve these, and no others."""
+    approved = {
+        described.key: {"sha256": described.digest, "described": dict(described.about)} for described in several
+    }
     data = orjson.dumps({"approved": approved}, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
     try:
         write_file(path, data + b"\n", durable=True)

@@ -1,4 +1,4 @@
-"""What a server gives to an agent, as it may be read: every string is judged, a notice stands for what is held."""
+"""A server's results in the form that an agent may read: every string is judged; a notice replaces held parts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OWN = {"text", "data", "blob", "structured_content", "content", "messages", "co
 
 @dataclass(frozen=True, slots=True)
 class _Directory:
-    """A directory of the policy and what it answered, as data."""
+    """A directory of the policy and its answer, as data."""
 
     tool: str
     answer: Any
@@ -42,7 +42,7 @@ class Results:
 
     async def of_tool(self, result: Any, server: str, tool: str = "") -> Any:
         """A tool's result, as it may be read. ``tool`` is the name that the agent called: where the policy names it as
-        a directory, the whole values of what it answered are the crew's own."""
+        a directory, the whole values of its answer are the crew's own."""
         from mcp import types
 
         structured, meta = result.structured_content, result.meta
@@ -53,8 +53,8 @@ class Results:
         directory = _Directory(tool, listed) if self._guard.actions.settings.is_directory(tool) else None
         blocks, withheld = await self._blocks(result.content, server, directory)
         if structured is not None:
-            said = "\n".join(texts)
-            if withheld or await self._held_parts(structured, server, said, directory) is not None:
+            text = "\n".join(texts)
+            if withheld or await self._held_parts(structured, server, text, directory) is not None:
                 withheld, structured = True, None
         if await self._held_beside(result, server) is not None:
             withheld, meta, structured = True, None, None
@@ -71,11 +71,11 @@ class Results:
         """A prompt's messages, as they may be read."""
         from mcp import types
 
-        blocks, _ = await self._blocks([one.content for one in result.messages], server)
+        blocks, _ = await self._blocks([message.content for message in result.messages], server)
         if len(blocks) == len(result.messages):
             messages = [
-                types.PromptMessage(role=one.role, content=block)
-                for one, block in zip(result.messages, blocks, strict=True)
+                types.PromptMessage(role=message.role, content=block)
+                for message, block in zip(result.messages, blocks, strict=True)
             ]
         else:  # harmful only together
             messages = [types.PromptMessage(role="user", content=blocks[-1])]
@@ -87,11 +87,11 @@ class Results:
         """A resource's contents, as they may be read."""
         from mcp import types
 
-        contents = [await self._contents(one, server) for one in result.contents]
+        contents = [await self._contents(part, server) for part in result.contents]
         shown: list[Any] = [
-            one if isinstance(one, types.ResourceContents) else _notice_at(uri, one) for one in contents
+            part if isinstance(part, types.ResourceContents) else _notice_at(uri, part) for part in contents
         ]
-        texts = [one.text for one in shown if isinstance(one, types.TextResourceContents)]
+        texts = [part.text for part in shown if isinstance(part, types.TextResourceContents)]
         whole = await self.held("\n".join(texts), server) if len(texts) > 1 else None
         beside = await self._held_beside(result, server)
         if whole is not None or beside is not None:
@@ -99,15 +99,15 @@ class Results:
         return types.ReadResourceResult(contents=shown).model_copy(update={"meta": result.meta})
 
     async def of_error(self, error: BaseException, server: str) -> str:
-        """What a failure says, as it may be read; what comes with it is judged too and not passed on."""
+        """The text of a failure, as it may be read; its data is judged too and not passed on."""
         from mcp import MCPError
 
-        told = str(error)[:_MOST_ERROR] or type(error).__name__
+        text = str(error)[:_MOST_ERROR] or type(error).__name__
         data = error.data if isinstance(error, MCPError) else None
-        notice = await self.held(told, server)
+        notice = await self.held(text, server)
         if notice is None and data is not None:
-            notice = await self._held_parts(data, server, told)
-        return notice or told
+            notice = await self._held_parts(data, server, text)
+        return notice or text
 
     async def _blocks(
         self, content: Sequence[Any], server: str, directory: _Directory | None = None
@@ -147,29 +147,29 @@ class Results:
         notice = notice if notice is not None else await self._held_beside(block, server)
         return block if notice is None else types.TextContent(type="text", text=notice)
 
-    async def _contents(self, one: Any, server: str) -> Any:
+    async def _contents(self, contents: Any, server: str) -> Any:
         """Contents of a resource themselves, or the notice."""
         from mcp import types
 
-        if isinstance(one, types.TextResourceContents):
-            notice = await self.held(one.text, server)
-        elif (one.mime_type or "").startswith("image/"):
-            notice = await self._held_picture(one.blob, server)
+        if isinstance(contents, types.TextResourceContents):
+            notice = await self.held(contents.text, server)
+        elif (contents.mime_type or "").startswith("image/"):
+            notice = await self._held_picture(contents.blob, server)
         else:
             notice = f"{NOTICE}: a file whose type cannot be judged]"
-        notice = notice if notice is not None else await self._held_beside(one, server)
-        return one if notice is None else notice
+        notice = notice if notice is not None else await self._held_beside(contents, server)
+        return contents if notice is None else notice
 
     async def _held_beside(self, model: Any, server: str) -> str | None:
-        """The notice for what stands beside the content of a part: names, URIs, annotations, ``_meta``."""
+        """The notice for the fields beside the content of a part: names, URIs, annotations, ``_meta``."""
         return await self._held_parts(
             model.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_OWN), server
         )
 
     async def _held_parts(
-        self, value: Any, server: str, said: str = "", directory: _Directory | None = None
+        self, value: Any, server: str, judged_text: str = "", directory: _Directory | None = None
     ) -> str | None:
-        """The notice for a value of any shape; ``said``: a text that was judged already."""
+        """The notice for a value of any shape; ``judged_text``: a text that was judged already."""
         reading = read_strings(value, _LEFT_OUT)
         if not reading.whole:
             return f"{NOTICE}: a part of it cannot be read ({reading.unread[0].why})]"
@@ -177,7 +177,7 @@ class Results:
             notice = await self._held_picture(base64.b64encode(picture.data).decode(), server)
             if notice is not None:
                 return notice
-        if all(one.text in said for one in reading.texts) or _says_nothing(reading):
+        if all(found.text in judged_text for found in reading.texts) or _says_nothing(reading):
             return None
         return await self.held(reading.text, server, directory)
 
@@ -185,15 +185,15 @@ class Results:
         """The notice in place of a text that may not be read; None where it may."""
         if not text.strip():
             return None
-        told: dict[str, Any] = {"source": SourceClass.TOOL_OUTPUT_EXTERNAL}
-        if directory is not None:  # what it answered decides whose word that is
-            told = {"tool": directory.tool, "answer": directory.answer}
+        fields: dict[str, Any] = {"source": SourceClass.TOOL_OUTPUT_EXTERNAL}
+        if directory is not None:  # its answer decides the source class
+            fields = {"tool": directory.tool, "answer": directory.answer}
         try:
             decision = await self._guard.check(
                 text, agent=self._agent, channel=Channel.TOOL,
-                principal=Identity(ProvedBy.MCP, server).principal(self._agent), **told,
+                principal=Identity(ProvedBy.MCP, server).principal(self._agent), **fields,
             )  # fmt: skip
-        except InputError:  # too long, or no text that anybody can keep
+        except InputError:  # too long, or no text that can be kept
             return f"{NOTICE}: a text that cannot be judged]"
         return _notice(decision, server)
 
@@ -214,7 +214,7 @@ _LEFT_OUT = left_out("mcp")
 
 def _says_nothing(reading: ReadStrings) -> bool:
     """Whether there are a few ids, words and URIs alone: too few for a sentence, however they are put together."""
-    several = [one.text for one in reading.texts]
+    several = [found.text for found in reading.texts]
     return all(cannot_carry_text(text, ID) for text in several) and sum(map(_words, several)) < _FEWEST_WORDS
 
 

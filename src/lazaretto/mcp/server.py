@@ -45,7 +45,7 @@ Tool = Callable[..., Awaitable[dict[str, Any]]]
 def build(guard: Guard, agent: str = "mcp", source: SourceClass | None = None) -> MCPServer[Any]:
     """The server for one agent; ``source`` is the most trusted source that its calls may claim.
 
-    Without ``source`` it is what every agent may claim: its own words.
+    Without ``source`` it is the source that every agent may claim: its own words.
     """
     who = Identity(
         ProvedBy.MCP, check_name(agent, "agent", printable=True), (agent,), (source,) if source else OWN_WORDS
@@ -62,16 +62,16 @@ def build(guard: Guard, agent: str = "mcp", source: SourceClass | None = None) -
     )
 
     def tool(call: Tool) -> None:
-        """Offer a function as a tool; what it says is wrong with a call is told to the caller."""
+        """Offer a function as a tool; its errors go to the caller."""
 
         @functools.wraps(call)
-        async def told(*args: Any, **options: Any) -> dict[str, Any]:
+        async def answered(*args: Any, **options: Any) -> dict[str, Any]:
             try:
                 return await call(*args, **options)
             except LazarettoError as error:
                 raise ToolError(str(error)) from None
 
-        server.add_tool(told)
+        server.add_tool(answered)
 
     _add_memory_tools(tool, guard, who, agent)
     _add_questions(tool, guard)
@@ -82,14 +82,14 @@ def build(guard: Guard, agent: str = "mcp", source: SourceClass | None = None) -
 def _add_memory_tools(tool: Callable[[Tool], None], guard: Guard, who: Identity, agent: str) -> None:
     """Screen, remember and recall: each call is recorded under who asks."""
 
-    def said(source: SourceClass | None, channel: Channel) -> dict[str, Any]:
-        """Who is recorded behind a call, if it may claim this source."""
+    def writer(source: SourceClass | None, channel: Channel) -> dict[str, Any]:
+        """The recorded writer of a call, if it may claim this source."""
         return dict(plain(who.claim(agent, source, USUAL_SOURCE[channel], guard.policy.trust.table())))
 
     @tool
     async def screen(text: _Text, channel: Channel = Channel.DOCUMENT, source: _Source = None) -> dict[str, Any]:
         """Judge a page, tool result or message before it is used; both are recorded."""
-        return decision_data(await guard.check(text, channel=channel, **said(source, channel)))
+        return decision_data(await guard.check(text, channel=channel, **writer(source, channel)))
 
     @tool
     async def remember(
@@ -98,9 +98,9 @@ def _add_memory_tools(tool: Callable[[Tool], None], guard: Guard, who: Identity,
         parents: Annotated[list[str] | None, Field(description="Ids of the items it was made from.")] = None,
         key: Annotated[str | None, Field(description="The name under which your own store keeps it.")] = None,
     ) -> dict[str, Any]:
-        """Judge a memory and keep it; what is held stays out of recall."""
-        told = said(source, Channel.MEMORY)
-        return decision_data(await guard.remember(text, parents=parents, key=key, **told))
+        """Judge a memory and keep it; a held one stays out of recall."""
+        fields = writer(source, Channel.MEMORY)
+        return decision_data(await guard.remember(text, parents=parents, key=key, **fields))
 
     @tool
     async def recall(
@@ -133,7 +133,7 @@ def _add_questions(tool: Callable[[Tool], None], guard: Guard) -> None:
 
     @tool
     async def contacts(agent_name: Annotated[str, Field(description="Whose contacts.")]) -> dict[str, Any]:
-        """Whom an agent read, and who read it."""
+        """Contacts of an agent: whom it read, and who read it."""
         return {"agent": agent_name, "contacts": plain(await asyncio.to_thread(guard.graph.contacts, agent_name))}
 
     @tool
@@ -146,21 +146,21 @@ def _add_questions(tool: Callable[[Tool], None], guard: Guard) -> None:
         incident_id: Annotated[str | None, Field(description="Of an incident or an item; without it, all.")] = None,
         limit: _Limit = 20,
     ) -> dict[str, Any]:
-        """What was found: one incident with its items, agents, rulings and repairs, or a list of them. Texts are
-        masked."""
+        """Incidents: one with its items, agents, rulings and repairs, or a list of them. Texts are masked."""
         if incident_id is not None:
             return {"incident": plain(masked_incident(await guard.incidents.one(incident_id)))}
-        return {"incidents": [plain(masked_incident(one)) for one in await guard.incidents.all(limit=limit)]}
+        return {"incidents": [plain(masked_incident(found)) for found in await guard.incidents.all(limit=limit)]}
 
 
 def _add_reports(server: MCPServer[Any], guard: Guard) -> None:
-    """What was found and what is held, as resources; texts are masked."""
+    """Incidents and held items, as resources; texts are masked."""
 
     @server.resource("lazaretto://incidents", mime_type="text/markdown")
     async def incidents_report() -> str:
         """The incidents of this crew, newest first."""
         rows = [
-            f"- {one.id}: {one.state}, patient zero {one.patient_zero}" for one in await guard.incidents.all(limit=50)
+            f"- {incident.id}: {incident.state}, patient zero {incident.patient_zero}"
+            for incident in await guard.incidents.all(limit=50)
         ]
         return "# Incidents\n\n" + ("\n".join(rows) or "none") + "\n"
 
@@ -171,9 +171,9 @@ def _add_reports(server: MCPServer[Any], guard: Guard) -> None:
 
     @server.resource("lazaretto://held", mime_type="application/json")
     async def held_report() -> list[dict[str, Any]]:
-        """What waits for a person: which item and why, without its words."""
+        """Items that wait for a person: which item and why, without its words."""
         waiting = await guard.held(limit=50)
-        ids = [one.id for one in waiting]
+        ids = [held.id for held in waiting]
         found = await asyncio.to_thread(lambda: guard.ledger.items(ids=ids, hidden=True, limit=None) if ids else [])
-        lengths = {one.id: len(one.text) for one in found}
-        return [masked_held(one, lengths.get(one.id, len(one.text))) for one in waiting]
+        lengths = {item.id: len(item.text) for item in found}
+        return [masked_held(held, lengths.get(held.id, len(held.text))) for held in waiting]
