@@ -1,1 +1,1 @@
-"""What callers hand in (texts, pictures, tool results, memories), read into observations or refused."""
+"""Input of callers (texts, pictures, tool results, memories), read into observations or refused."""

@@ -1,7 +1,7 @@
 """A value of any shape, with other words in place of every string that may not be passed on.
 
 All strings are judged together first, because an order may be cut in harmless pieces. Where that is held, each piece is
-judged by itself to find the place; what is harmful only together is replaced as a whole.
+judged by itself to find the place; pieces that are harmful only together are replaced as a whole.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 from lazaretto.ingest.strings import Found, LeaveOut, Path, ReadStrings, UnreadPart, joined, read_strings, replaced
 
 Judge = Callable[[str], Awaitable[str]]
-"""The text itself where it may be passed on, else the words to put in its place."""
+"""The text itself if it may be passed on, else the words to put in its place."""
 JudgePicture = Callable[[bytes], Awaitable[str | None]]
-"""None where a picture may be shown, else the words to put in its place."""
+"""None if a picture may be shown, else the words to put in its place."""
 UNREADABLE = "[withheld by lazaretto: it could not be judged: it {why}]"
 MOST_PIECES = 40
 """So many pieces are judged each by itself; where there are more, the whole is withheld."""
@@ -25,7 +25,7 @@ MOST_TOGETHER = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What became of a value."""
+    """The result for a value."""
 
     value: Any
     """Itself where nothing was held."""
@@ -51,7 +51,7 @@ async def cleaned(
     """The value as it may be passed on. If others still hold the value, give a copy of it
     (``still``); where there is none, one that reads otherwise after it was judged is withheld.
 
-    ``picture`` judges pictures, which without it cannot be judged; ``block`` is what stands for a block with a picture.
+    ``picture`` judges pictures, which without it cannot be judged; ``block`` replaces a block with a picture.
     """
     reading = read_strings(value, leave_out)
     words: dict[tuple[Path, bool], Any] = {}
@@ -90,37 +90,37 @@ def _groups(reading: ReadStrings) -> list[tuple[Found, ...]]:
     """All strings, or as many at a time as may be judged as one text."""
     groups: list[list[Found]] = [[]]
     size = 0
-    for one in reading.texts:
-        if groups[-1] and size + len(one.text) > MOST_TOGETHER:
+    for found in reading.texts:
+        if groups[-1] and size + len(found.text) > MOST_TOGETHER:
             groups.append([])
             size = 0
-        groups[-1].append(one)
-        size += len(one.text) + 1
+        groups[-1].append(found)
+        size += len(found.text) + 1
     return [tuple(group) for group in groups if group]
 
 
 async def _places(group: tuple[Found, ...], judge: Judge, words: dict[tuple[Path, bool], Any]) -> str | None:
-    """Fill in what to put where; the words for the whole, where no single place can be told."""
+    """Fill in the replacements by place; returns the words for the whole if no single place can be found."""
     text = joined(group)
     if not text.strip():
         return None
-    said = await judge(text)
-    if said == text:
+    instead_of_all = await judge(text)
+    if instead_of_all == text:
         return None
-    if len({(one.path, one.is_key) for one in group}) == 1:
-        words[group[0].path, group[0].is_key] = said
+    if len({(found.path, found.is_key) for found in group}) == 1:
+        words[group[0].path, group[0].is_key] = instead_of_all
         return None
     if len(group) > MOST_PIECES:
-        return said
+        return instead_of_all
     rest = []
-    for one in group:
-        piece = one.text if one.text.strip() else ""
+    for found in group:
+        piece = found.text if found.text.strip() else ""
         instead = await judge(piece) if piece else piece
         if instead != piece:
-            words[one.path, one.is_key] = instead
-        elif (one.path, one.is_key) not in words:
-            rest.append(one)
+            words[found.path, found.is_key] = instead
+        elif (found.path, found.is_key) not in words:
+            rest.append(found)
     if len(rest) == len(group):
-        return said  # harmful only together
+        return instead_of_all  # harmful only together
     left = joined(tuple(rest))
-    return said if left.strip() and await judge(left) != left else None
+    return instead_of_all if left.strip() and await judge(left) != left else None

@@ -1,4 +1,4 @@
-"""The fields that cannot carry text, by dialect: what the reading of every string leaves out, in one table.
+"""The fields that cannot carry text, by dialect: every reading of strings leaves them out. One table.
 
 A field is left out only while its value looks as the table says: an id with a space in it is read like any string.
 Base64 is left out where no model reads it as text; pictures are judged as pictures.
@@ -19,7 +19,7 @@ BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _SPLIT = re.compile(r"[^A-Za-z0-9]+")
 _LONGEST = 200
 _FEWEST_WORDS = 6
-"""So many words joined by signs are a sentence, whatever the field is called."""
+"""So many words joined by signs are a sentence, under any field name."""
 
 _IDS = ("id", "call_id", "tool_call_id", "tool_use_id", "item_id", "response_id", "previous_response_id", "file_id",
         "container_id", "request_id", "model", "system_fingerprint", "encrypted_index", "encrypted_content",
@@ -56,13 +56,13 @@ LEFT_OUT: Mapping[str, Mapping[str, re.Pattern[str]]] = MappingProxyType(
         "plain": {},
     }
 )
-"""Dialect -> name of a field -> what stands there while it carries no text."""
+"""Dialect -> name of a field -> the form of its value while it carries no text."""
 PROTOCOL_KEYS = frozenset(_KEYS.split())
 """Keys that the protocols themselves use; any other key is read."""
 
 
 def left_out(dialect: str) -> LeaveOut:
-    """What a dialect's requests and answers hold that cannot carry text."""
+    """The parts of a dialect's requests and answers that cannot carry text."""
     table, keys = LEFT_OUT[dialect], PROTOCOL_KEYS if dialect != "plain" else frozenset()
 
     def leave(path: Path, value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""How a Python value of any kind is opened: which parts it has, and how it is made anew from changed parts.
+"""How a Python value of any kind is opened: its parts, and how it is made again from changed parts.
 
 An object is read by its attributes. One that holds more (made in C, a socket, an iterator) is reported as unreadable.
 """
@@ -47,7 +47,7 @@ _WORD = 8
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """It carries no text."""
+    """The value carries no text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +57,18 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """It may carry text, and cannot be read."""
+    """The value may carry text, and cannot be read."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Parted:
-    """What stands in it."""
+    """The parts of the value."""
 
     parts: Parts = dataclasses.field(default_factory=list)
     build: Callable[[Parts], Any] | None = None
-    """The same kind of value from changed parts; None where it cannot be made anew."""
+    """The same kind of value from changed parts; None if it cannot be made again."""
     text: str | None = None
     picture: bytes | None = None
     keyed: bool = False
@@ -79,7 +79,7 @@ Opened = Silent | Code | Unreadable | Parted
 
 
 def opened(value: Any) -> Opened:
-    """What is to be read in a value. Code of the value itself may run and fail: then it cannot be read."""
+    """The readable parts of a value. Code of the value itself may run and fail: then it cannot be read."""
     try:
         return _opened(value)
     except Exception as error:
@@ -123,14 +123,20 @@ def _pattern(value: re.Pattern[Any]) -> str:
 
 
 def _of_exception(error: BaseException) -> Parts:
-    said = str(error)
-    parts: Parts = [("str", said), ("args", [one for one in error.args if one != said])]
+    message = str(error)
+    parts: Parts = [("str", message), ("args", [arg for arg in error.args if arg != message])]
     parts.append(("notes", list(getattr(error, "__notes__", ()))))
-    parts += [(name, one) for name, one in (("cause", error.__cause__), ("context", error.__context__)) if one]
+    parts += [
+        (name, error_beside)
+        for name, error_beside in (("cause", error.__cause__), ("context", error.__context__))
+        if error_beside
+    ]
     if isinstance(error, BaseExceptionGroup):
         parts.append(("exceptions", list(error.exceptions)))
-    told = [(name, part) for name, part in _attributes(error) if isinstance(part, (str, bytes, list, tuple, dict))]
-    return [*parts, *told]
+    attributes = [
+        (name, part) for name, part in _attributes(error) if isinstance(part, (str, bytes, list, tuple, dict))
+    ]
+    return [*parts, *attributes]
 
 
 def _container(value: Any) -> Opened | None:
@@ -170,7 +176,7 @@ def _mapping_again(value: Mapping[Any, Any], pairs: list[Any]) -> Any:
         while name in made:  # two keys gave way to the same notice
             name, more = f"{key} {more}", more + 1
         made[name] = part
-    if type(value) is dict or not isinstance(value, dict):  # a copy of another mapping may share what it empties
+    if type(value) is dict or not isinstance(value, dict):  # a copy of another mapping may share its content
         return made
     try:
         same: Any = copy.copy(value)
@@ -190,7 +196,7 @@ def _again(value: Any, parts: Parts) -> Any:
 
 
 def _library(value: Any) -> Opened | None:
-    """Values of libraries that keep their data in C, known by what they offer."""
+    """Values of libraries that keep their data in C, known by their methods."""
     kind = getattr(getattr(value, "dtype", None), "kind", None)
     if kind is not None and callable(getattr(value, "tolist", None)) and not hasattr(value, "to_dict"):
         return Silent() if kind in "biufcmM" else Parted([("values", value.tolist())])
@@ -218,7 +224,7 @@ def _object(value: Any) -> Opened:
 
 
 def _model(value: Any) -> Opened:
-    """A pydantic model: its fields, what it was given besides, and what it keeps for itself."""
+    """A pydantic model: its fields, its extra fields, and its private attributes."""
     spaces = [value.__dict__, getattr(value, "__pydantic_extra__", None), getattr(value, "__pydantic_private__", None)]
     parts: Parts = [(name, part) for space in spaces if space for name, part in space.items()]
     extra = set(spaces[1] or ())
@@ -238,7 +244,7 @@ def _model(value: Any) -> Opened:
 
 
 def _attributes(value: Any) -> Parts:
-    """What an object keeps in its attributes and slots, and names of attributes that are no names in code."""
+    """Attributes and slots of an object, and names of attributes that are no names in code."""
     parts: Parts = [(str(name), part) for name, part in getattr(value, "__dict__", {}).items()]
     anyhow = isinstance(value, SimpleNamespace)
     if odd := [name for name, _ in parts if anyhow or not str(name).isidentifier()]:
@@ -253,13 +259,13 @@ def _attributes(value: Any) -> Parts:
 
 def _slots(kind: type) -> list[tuple[str, Any]]:
     """The slots that classes written in Python declare."""
-    declared = (one for one in kind.__mro__ if "__slots__" in vars(one))
-    members = (pair for one in declared for pair in vars(one).items())
+    declared = (base for base in kind.__mro__ if "__slots__" in vars(base))
+    members = (pair for base in declared for pair in vars(base).items())
     return [(name, slot) for name, slot in members if isinstance(slot, MemberDescriptorType)]
 
 
 def _plain(kind: type) -> bool:
-    """Whether objects of a class hold attributes and nothing else."""
+    """Whether objects of a class hold attributes only."""
     words = len(_slots(kind)) + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
     return kind.__itemsize__ == 0 and kind.__basicsize__ <= object.__basicsize__ + words * _WORD
 

@@ -30,7 +30,7 @@ USUAL_SOURCE = {
     Channel.TOOL: SourceClass.TOOL_OUTPUT_EXTERNAL,
     Channel.DOCUMENT: SourceClass.UNTRUSTED_DOCUMENT,
 }
-"""Who stands behind an item when the caller does not say."""
+"""The source class of an item when the caller gives none."""
 
 _EARLIEST, _LATEST = -62_135_596_800, 253_402_214_400
 """The moments that calendars know, less a day at the end for time zones."""
@@ -38,7 +38,7 @@ _EARLIEST, _LATEST = -62_135_596_800, 253_402_214_400
 
 @dataclass(frozen=True, slots=True)
 class RawInput:
-    """What a caller hands over, before anything was checked."""
+    """Input of a caller, before anything was checked."""
 
     agent: str
     channel: Channel | str
@@ -47,7 +47,7 @@ class RawInput:
     fields: MemoryFields | Mapping[str, Any] | None = None
     parents: Sequence[str] = ()
     source: SourceClass | str | None = None
-    """None: what the channel suggests, the less trusted kind in doubt."""
+    """None: the channel's usual source, the less trusted kind in doubt."""
     time: float | None = None
     key: str | None = None
     """The name under which the caller's own store keeps a memory."""
@@ -58,7 +58,7 @@ class RawInput:
     value: Any = None
     """The value that the store keeps; the text is then read out of it."""
     principal: str | None = None
-    """Who proved to be behind the write; None: the operator's own process, which vouches for the agent's name."""
+    """The proved principal behind the write; None: the operator's own process, which vouches for the agent's name."""
 
 
 def read_observation(raw: RawInput, namespace: str, limits: Limits) -> Observation:
@@ -67,7 +67,7 @@ def read_observation(raw: RawInput, namespace: str, limits: Limits) -> Observati
         check_image(raw.image, limits.max_image_bytes)
     value = None if raw.value is None else check_value(raw.value, limits.max_fields_bytes)
     if value is not None and raw.text:
-        raise InputError("value", "is given beside a text", "Give one: what is to be read in a value is judged")
+        raise InputError("value", "is given beside a text", "Give one: texts in a value are judged")
     text = read_text(raw.text if value is None else text_of(value), limits.max_text_bytes)
     fields = read_fields(raw.fields, limits.max_fields_bytes)
     if not text.strip() and raw.image is None and fields is None:

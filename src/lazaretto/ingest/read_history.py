@@ -1,6 +1,6 @@
-"""What each agent has read lately, and since it last took a decision.
+"""The items that each agent has read lately, and since it last took a decision.
 
-It follows the ledger, so it is right when several processes serve one crew. What was read stays in mind for the
+It follows the ledger, so it is right when several processes serve one crew. An item that was read stays in mind for the
 policy's window of time. Items that the agent's last item is linked to are reached through that item, so a busy agent
 needs few links; a chain that goes back further than two windows begins anew. A key that is used under several names has
 a log of its own beside those of the names.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 WINDOW = 10_000
 """How many events a newly opened guard looks back, and how many items it keeps per agent."""
 _SWEEP_AFTER = 1_000
-"""Events after which what faded is looked for."""
+"""Number of events after which old entries are looked for."""
 _KINDS = (EventKind.RETRIEVED, EventKind.SENT, EventKind.REPORTED, EventKind.INFLUENCED)
 Readings = dict[str, tuple[float, int]]
 """Item id -> when it was last read, and the number of that event; oldest first."""
@@ -32,17 +32,17 @@ Readings = dict[str, tuple[float, int]]
 
 @dataclass(frozen=True, slots=True)
 class RecentReads:
-    """What an agent may have had in mind."""
+    """The items that an agent may have had in mind."""
 
     read: tuple[str, ...] = ()
     """Everything it read within the window, oldest first."""
     links: tuple[str, ...] = ()
-    """What to link its next item to, so that all of that is reached."""
+    """The items to link its next item to, so that all of these are reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """The newest item of an agent that was linked to what it had read."""
+    """The newest item of an agent that was linked to its reads."""
 
     item: str
     time: float
@@ -69,7 +69,7 @@ _MOST_PRINCIPALS = 8
 
 
 def reader_body(principal: str | None) -> dict[str, str]:
-    """What an event says of who is behind it: the key, which may be used under several names."""
+    """The part of an event's body that names the principal: the key, which may be used under several names."""
     behind = key_behind(principal or "")
     return {"principal": behind} if behind.startswith("key:") else {}
 
@@ -80,7 +80,7 @@ def _log_of(principal: str) -> str:
 
 
 def met_by(principal: str, agent: str, items: Sequence[str], ledger: Ledger) -> tuple[str, ...]:
-    """Those of some items that an agent, or the key it writes with, wrote, read or was sent."""
+    """The given items that an agent, or the key it writes with, wrote, read or was sent."""
     if principal.startswith((PROCESS, "operator:")):
         return tuple(items)
     kinds = (EventKind.SEEN, EventKind.RETRIEVED, EventKind.SENT)
@@ -99,7 +99,7 @@ class ReadHistory:
     """Per agent, the items it may have had in mind. Safe to share between threads."""
 
     def __init__(self, ledger: Ledger, *, messages: bool, window_s: float, max_sources: int = 100) -> None:
-        """``max_sources``: what is kept of what an agent read before a decision, the latest."""
+        """``max_sources``: how many of the items that an agent read before a decision are kept, the latest."""
         self._messages, self._max_sources = messages, max_sources
         self._window_s = window_s
         self._tail = Tail(ledger, _KINDS, back=WINDOW)
@@ -112,7 +112,7 @@ class ReadHistory:
         """Agent's name -> the principals that used it and may use others."""
 
     def lately(self, agent: str, principal: str = "") -> RecentReads:
-        """What the agent read within the window, under this name or with the key that writes now."""
+        """The items that the agent read within the window, under this name or with the key that writes now."""
         with self._lock:
             self._follow()
             mine = self._in_mind(agent)
@@ -136,7 +136,7 @@ class ReadHistory:
         return RecentReads(items, newer if len(newer) == len(items) else (last.item, *newer))
 
     def before_decision(self, agent: str) -> tuple[str, ...]:
-        """What the agent read since its last reported decision, the most recent ``max_sources`` of it."""
+        """The items that the agent read since its last reported decision, the most recent ``max_sources``."""
         with self._lock:
             self._follow()
             return tuple(self._since_decision.get(agent, ()))
@@ -149,8 +149,8 @@ class ReadHistory:
             self._sweep()
 
     def _sweep(self) -> None:
-        """Forget what faded long ago, of agents that have not come back too. What their last items were linked to
-        matters for two windows more."""
+        """Forget entries that faded long ago, also of agents that have not come back. The links of their last items
+        matter for two windows more."""
         self._since_sweep, start = 0, time.time() - 4 * self._window_s
         for reader, log in list(self._read.items()):
             while log and next(iter(log.values()))[0] < start:

@@ -1,8 +1,8 @@
 """A copy of a value in which nothing changes any more, to be judged and handed on in its place.
 
-Whoever made a value may still hold it, and what a framework reads afterwards has to be what was judged. Containers,
-models, dataclasses and plain objects are copied. Other values (mappings of libraries, exceptions, arrays) stay, and
-``cleaned`` reads them again once they were judged.
+The maker of a value may still hold it, and a framework must afterwards read exactly the value that was judged.
+Containers, models, dataclasses and plain objects are copied. Other values (mappings of libraries, exceptions, arrays)
+stay, and ``cleaned`` reads them again once they were judged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def still(value: T) -> T:
 
 
 class _Copies:
-    """What was copied of one value: a part that stands in it twice does so in the copy."""
+    """The copies of one value's parts: a part that stands in it twice does so in the copy."""
 
     def __init__(self) -> None:
         self._made: dict[int, tuple[Any, Any]] = {}
@@ -55,7 +55,7 @@ class _Copies:
             return str.__str__(value) if _reads_otherwise(type(value)) else value
         if isinstance(value, (bytearray, memoryview)):
             return type(value)(bytes(value))
-        if type(value) in (set, frozenset) and all(type(one) in _FIXED for one in value):
+        if type(value) in (set, frozenset) and all(type(member) in _FIXED for member in value):
             return value.copy()  # in the same order
         if not _is_copyable(type(value)):
             return value
@@ -82,6 +82,6 @@ def _is_copyable(kind: type) -> bool:
 
 
 def _reads_otherwise(kind: type) -> bool:
-    """Whether a class of texts has methods of its own, which may say something else than the text."""
-    own = (vars(one) for one in kind.__mro__ if one is not str and issubclass(one, str))
+    """Whether a class of texts has methods of its own, which may return other text."""
+    own = (vars(base) for base in kind.__mro__ if base is not str and issubclass(base, str))
     return any(not _READ.isdisjoint(names) for names in own)

@@ -1,7 +1,7 @@
 """Every string of a value, wherever it stands: one reading for the proxy, the MCP gateway and the adapters.
 
-What carries no text is named here (numbers, dates, classes) or in ``left_out.py``. Everything else is read, dict keys
-too; what cannot be read is reported, so that the caller refuses it. ``replaced`` puts other words in place of strings.
+Values that carry no text are named here (numbers, dates, classes) or in ``left_out.py``. All others are read, dict keys
+too; unreadable parts are reported, so that the caller refuses them. ``replaced`` puts other words in place of strings.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lazaretto.ingest.opening import MOST_PARTS, Code, Opened, Silent, Step, Unr
 
 Path = tuple[Step, ...]
 LeaveOut = Callable[[Path, Any], bool]
-"""Whether a field cannot carry text, by its path and what stands there."""
+"""Whether a field cannot carry text, by its path and value."""
 MOST_DEPTH = 64
 _SHORT = 2
 """Strings of so many characters, several in a row, are letters of one text."""
@@ -38,7 +38,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class UnreadPart:
-    """A part that cannot be read; whoever passes it on passes on what nobody judged."""
+    """A part that cannot be read; to pass it on is to pass on something unjudged."""
 
     path: Path
     why: str
@@ -54,7 +54,7 @@ class FoundPicture:
 
 @dataclass(frozen=True, slots=True)
 class ReadStrings:
-    """What stands in a value."""
+    """The texts and pictures in a value."""
 
     texts: tuple[Found, ...] = ()
     pictures: tuple[FoundPicture, ...] = ()
@@ -81,7 +81,7 @@ def read_strings(value: Any, leave_out: LeaveOut | None = None) -> ReadStrings:
 def replaced(value: Any, words: Mapping[tuple[Path, bool], Any]) -> Any:
     """The value with other words at some places: ``(path, is_key)`` -> words.
 
-    What cannot be made anew (an exception, an object that cannot be copied) gives way to the words as a whole.
+    A part that cannot be made again (an exception, an object without a copy) is replaced by the words as a whole.
     """
     return _put(value, (), words) if words else value
 
@@ -92,18 +92,18 @@ def joined(texts: tuple[Found, ...]) -> str:
     key: Found | None = None
     for group in _groups(texts):
         if len(group) > 1:
-            lines.append("".join(one.text for one in group))
+            lines.append("".join(found.text for found in group))
             key = None
             continue
-        (one,) = group
-        if one.is_key:
-            lines.append(one.text)
-            key = one
-        elif key is not None and one.path == key.path:
-            lines[-1] = f"{key.text}: {one.text}"
+        (found,) = group
+        if found.is_key:
+            lines.append(found.text)
+            key = found
+        elif key is not None and found.path == key.path:
+            lines[-1] = f"{key.text}: {found.text}"
             key = None
         else:
-            lines.append(one.text)
+            lines.append(found.text)
             key = None
     return "\n".join(line for line in lines if line.strip())
 
@@ -111,10 +111,10 @@ def joined(texts: tuple[Found, ...]) -> str:
 def _groups(texts: tuple[Found, ...]) -> Iterator[tuple[Found, ...]]:
     """Runs of letters that stand side by side, and every other string by itself."""
     run: list[Found] = []
-    for one in (*texts, None):
-        letters = one is not None and len(one.text) <= _SHORT
-        if letters and one is not None and (not run or run[-1].path[:-1] == one.path[:-1]):
-            run.append(one)
+    for found in (*texts, None):
+        letters = found is not None and len(found.text) <= _SHORT
+        if letters and found is not None and (not run or run[-1].path[:-1] == found.path[:-1]):
+            run.append(found)
             continue
         sides = [tuple(each for each in run if each.is_key is keys) for keys in (True, False)]
         if max(map(len, sides)) >= _FEWEST_LETTERS:
@@ -122,10 +122,10 @@ def _groups(texts: tuple[Found, ...]) -> Iterator[tuple[Found, ...]]:
         else:
             yield from ((each,) for each in run)
         run = []
-        if one is not None and letters:
-            run = [one]
-        elif one is not None:
-            yield (one,)
+        if found is not None and letters:
+            run = [found]
+        elif found is not None:
+            yield (found,)
 
 
 @dataclass(slots=True)
@@ -214,7 +214,7 @@ _FEWEST_SIGNS = 10
 
 
 def _encoded(text: str) -> Opened | None:
-    """What a string that is a data URL or long base64 really is: a picture, a text, or something that is not read."""
+    """The content of a string that is a data URL or long base64: a picture, a text, or something that is not read."""
     url = text.startswith("data:") and ";base64," in text[:200]
     body = text.partition(",")[2] if url else text
     picture = len(text) >= _FEWEST_OF_PICTURE and text.startswith(_PICTURES) and len(text) % 4 == 0
@@ -232,7 +232,7 @@ _MOST_JSON = 1_000_000
 
 
 def _inside_json(text: str) -> Iterator[str]:
-    """What a text that is JSON says once its escapes are read; nothing where it has none."""
+    """The text of a JSON text once its escapes are read; nothing if it has none."""
     start = text.lstrip()[:1]
     if start not in ("{", "[", '"') or len(text) > _MOST_JSON or not _ESCAPED.search(text):
         return
@@ -241,9 +241,9 @@ def _inside_json(text: str) -> Iterator[str]:
     except orjson.JSONDecodeError:
         return
     inner = read_strings(value)
-    said = inner.text
-    if said and said != text:
-        yield said
+    inner_text = inner.text
+    if inner_text and inner_text != text:
+        yield inner_text
 
 
 def _put(value: Any, path: Path, words: Mapping[tuple[Path, bool], Any]) -> Any:
@@ -260,6 +260,6 @@ def _put(value: Any, path: Path, words: Mapping[tuple[Path, bool], Any]) -> Any:
         name = words.get((here, True), step) if found.keyed else step
         done.append((name, _put(part, here, words)))
     made = None if found.build is None else found.build(done)
-    if made is None:  # it cannot be made anew: the first notice stands for all of it
-        return next(said for (place, _), said in words.items() if place[: len(path)] == path)
+    if made is None:  # it cannot be made again: the first notice stands for all of it
+        return next(replacement for (place, _), replacement in words.items() if place[: len(path)] == path)
     return made
