@@ -1,1 +1,1 @@
-"""What one agent is and does: persona, album, history, and one turn (plan, retrieve, ask, answer)."""
+"""One agent: persona, album, history, and one turn (plan, retrieve, ask, answer)."""

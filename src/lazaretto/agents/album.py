@@ -1,4 +1,4 @@
-"""What an agent keeps: pictures or notes (``AlbumItem``), first in, first out. All callers treat both alike."""
+"""An agent's album: pictures or notes (``AlbumItem``), first in, first out. All callers treat both alike."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class AlbumItem:
     key: str
     """sha256 (hex) of the picture's bytes or the note's text."""
     title: str = field(default="", compare=False)
-    """What a listing of the album shows: a picture's file name in words, or a note's first words."""
+    """The title in a listing of the album: a picture's file name in words, or a note's first words."""
     picture: bytes = field(default=b"", repr=False, compare=False)
     """The encoded picture; empty for a note."""
     note: str = field(default="", compare=False)
@@ -69,7 +69,7 @@ class Album:
         return replace(self, items=(*self.items, item)[-self.size :])
 
     def replaced(self, slot: int, item: AlbumItem) -> Album:
-        """The album with the item in that slot instead of what was there."""
+        """The album with the item in that slot, in place of the old one."""
         kept = list(self.items)
         kept[slot] = item
         return replace(self, items=tuple(kept))
@@ -80,7 +80,7 @@ class Album:
         return replace(self, items=tuple(item for item in self.items if item.key not in gone))
 
     def only(self, keys: Iterable[str]) -> Album:
-        """The part of the album with those contents, in its order: what a bisection looks at."""
+        """The part of the album with those contents, in its order, for a bisection."""
         kept = frozenset(keys)
         return replace(self, items=tuple(item for item in self.items if item.key in kept))
 
@@ -90,5 +90,5 @@ class Album:
 
     @property
     def listing(self) -> tuple[str, ...]:
-        """Titles in order: what a plan may see of the album."""
+        """Titles in order: the part of the album that a plan may see."""
         return tuple(item.title for item in self.items)

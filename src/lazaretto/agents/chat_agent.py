@@ -1,4 +1,4 @@
-"""A ready agent from any chat model and embedder, to be rehearsed: it says what it *would* do, and changes nothing.
+"""A ready agent from any chat model and embedder, to be rehearsed: it returns its *possible* turn, and changes nothing.
 
 Agents that share one ``AgentModel`` are rehearsed in common batches.
 """
@@ -18,11 +18,11 @@ from lazaretto.errors import ModelUnavailable
 Memory = str | bytes | AlbumItem
 """A note, an encoded picture, or either of them with a title of its own."""
 Exchange = tuple[str, str]
-"""What was said to the agent, and what it said."""
+"""The text the agent heard, and its reply."""
 
 
 class ChatAgent:
-    """An agent made of a model and what it remembers.
+    """An agent made of a model and its memories.
 
     ``album`` maps item ids to memories, oldest first, and ``history`` lists the last chats; give functions where they
     change.
@@ -53,11 +53,11 @@ class ChatAgent:
         return self._history() if callable(self._history) else self._history
 
     async def plan(self, persona: str, history: Sequence[Exchange]) -> str:
-        """What it would look for next. One model call."""
-        return _said(await plan([self._as(persona, history, list(self.album().values()))], self.model))
+        """The topic it would look for next. One model call."""
+        return _text_of(await plan([self._as(persona, history, list(self.album().values()))], self.model))
 
     async def retrieve(self, plan: str, album: Mapping[str, Memory]) -> str:
-        """The id of what the embedder finds nearest to the plan."""
+        """The id of the memory that the embedder finds nearest to the plan."""
         if not album:
             return ""
         state = self._as("", (), list(album.values()))
@@ -65,14 +65,16 @@ class ChatAgent:
         return list(album)[found.slot]
 
     async def respond(self, persona: str, history: Sequence[Exchange], memory: Memory, heard: str) -> str:
-        """What it would say about the memory: a question when ``heard`` is empty, else an answer. One model call."""
+        """Its text about the memory: a question when ``heard`` is empty, else an answer. One model call."""
         state, shown = self._as(persona, history, ()), [as_album_item(memory)]
-        return _said(await (answer([state], shown, [heard], self.model) if heard else ask([state], shown, self.model)))
+        return _text_of(
+            await (answer([state], shown, [heard], self.model) if heard else ask([state], shown, self.model))
+        )
 
     def _as(self, persona: str, history: Sequence[Exchange], memories: Sequence[Memory]) -> AgentState:
         held = tuple(as_album_item(memory) for memory in memories)
         person = Persona.parse(persona) if persona else self.persona
-        past = tuple(ChatRecord(heard, said) for heard, said in history)
+        past = tuple(ChatRecord(heard, reply) for heard, reply in history)
         return AgentState(self.name, person, Album(max(1, len(held)), held), History(self.remembers, past))
 
 
@@ -88,8 +90,8 @@ def own_persona(name: str) -> Persona:
     return persona_pool(1, seed=sum(name.encode()))[0]
 
 
-def _said(utterances: Sequence[Utterance]) -> str:
-    (said,) = utterances
-    if said.fault:
-        raise ModelUnavailable(said.fault)
-    return said.text
+def _text_of(utterances: Sequence[Utterance]) -> str:
+    (utterance,) = utterances
+    if utterance.fault:
+        raise ModelUnavailable(utterance.fault)
+    return utterance.text

@@ -1,4 +1,4 @@
-"""What is taken from agents, as values: their newest entries, named memories, and chats in which one of those spoke."""
+"""Removals from agents, as values: their newest entries, named memories, and chats in which one of those spoke."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Alike = Callable[[AlbumItem, AlbumItem], bool]
 
 @dataclass(frozen=True, slots=True)
 class SweepResult:
-    """What a sweep found."""
+    """The result of a sweep."""
 
     cleaned: tuple[AgentState, ...]
     """Agents that held a copy, without it and without the chats in which it spoke."""
@@ -38,7 +38,9 @@ def sweep(
             cleaned.append(after)
         for album_item in after.album if alike is not None else ():
             if album_item.key not in verdicts:
-                verdicts[album_item.key] = alike is not None and any(alike(album_item, one) for one in removed.values())
+                verdicts[album_item.key] = alike is not None and any(
+                    alike(album_item, removed_item) for removed_item in removed.values()
+                )
         if len(after.album) < len(agent.album) or any(verdicts.get(k.key, False) for k in after.album):
             contacts.append(agent.id)
     return SweepResult(tuple(cleaned), tuple(key for key, near in verdicts.items() if near), tuple(contacts))

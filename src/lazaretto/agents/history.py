@@ -1,4 +1,4 @@
-"""What an agent remembers of its chats: the last few records, first in, first out."""
+"""An agent's memory of its chats: the last few records, first in, first out."""
 
 from __future__ import annotations
 

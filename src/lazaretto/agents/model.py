@@ -1,4 +1,4 @@
-"""What an agent thinks with: a chat model, an embedder, and a meter that counts both.
+"""The model of an agent: a chat model, an embedder, and a meter that counts both.
 
 It holds no agent's state, so a rehearsal may share it with the world.
 """
@@ -23,7 +23,7 @@ LONGEST_SPEECH = 600
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What was asked of the chat model so far; subtract two readings to get what happened in between."""
+    """Counts of calls of the chat model so far; subtract two readings to get the calls in between."""
 
     calls: int = 0
     """Completions asked for."""
@@ -51,7 +51,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """What came of one completion."""
+    """The result of one completion."""
 
     text: str
     fault: str = ""

@@ -1,4 +1,4 @@
-"""Who an agent is: fourteen attributes from a pool of our own, few enough words for a word-level vocabulary."""
+"""An agent's persona: fourteen attributes from a pool of our own, few enough words for a word-level vocabulary."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ FIELDS: tuple[str, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Persona:
-    """One character: a name and what makes it differ from the others."""
+    """One character: a name and the attributes that set it apart."""
 
     attributes: tuple[tuple[str, str], ...]
     """(field, value) pairs in the order of ``FIELDS``."""
 
     @property
     def name(self) -> str:
-        """What the others call it."""
+        """Its name for the others."""
         return self["name"]
 
     def __getitem__(self, field: str) -> str:
@@ -81,7 +81,7 @@ class Persona:
 
     @classmethod
     def parse(cls, text: str) -> Persona:
-        """What ``text`` wrote."""
+        """Read back the result of ``text``."""
         pairs = (line.partition(": ") for line in text.splitlines() if ": " in line)
         return cls(tuple((field, value) for field, _, value in pairs))
 

@@ -1,6 +1,6 @@
 """The words a model is given in one turn: to plan, to ask, to answer.
 
-A prompt is persona, recent conversations, what the turn is about, then the task. The plan is written from the album's
+A prompt is persona, recent conversations, the topic of the turn, then the task. The plan is written from the album's
 listing alone and never sees pixels, as in the infectious-jailbreak literature.
 """
 
@@ -40,7 +40,7 @@ PHRASES: tuple[str, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class ChatRecord:
-    """What remains of one turn in the histories of both."""
+    """The record of one turn in the histories of both."""
 
     question: str
     answer: str
@@ -51,7 +51,7 @@ class ChatRecord:
 
 
 def character(persona: Persona, history: Sequence[ChatRecord]) -> str:
-    """The part all three prompts begin with: who you are and what was said last (at most ``HISTORY`` records)."""
+    """The part all three prompts begin with: the persona and the last chats (at most ``HISTORY`` records)."""
     recent = tuple(history)[-HISTORY:]
     past = "\n".join([HISTORY_HEAD, *(record.text() for record in recent)]) if recent else NO_HISTORY
     return "\n".join([ROLE, PERSONA_HEAD, persona.text(), past])
@@ -70,7 +70,7 @@ def _request(images: tuple[bytes, ...], lines: Sequence[str], max_tokens: int) -
 def plan_request(
     persona: Persona, history: Sequence[ChatRecord], listing: Sequence[str], max_tokens: int = TURN_TOKENS
 ) -> Request:
-    """Ask for a plan. ``listing`` names what the album holds, oldest first: titles of pictures, openings of notes."""
+    """Ask for a plan. ``listing`` lists the album, oldest first: titles of pictures, openings of notes."""
     lines = [character(persona, history), LISTING_HEAD, *(f"- {title}" for title in listing), PLAN_TASK]
     return _request((), lines, max_tokens)
 

@@ -1,6 +1,6 @@
 """One turn: plan, retrieve, ask, answer, for any number of pairs at once.
 
-A turn changes no agent: it returns what was said, and ``remember`` makes the agents as they are afterwards. So a world
+A turn changes no agent: it returns the texts, and ``remember`` makes the agents as they are afterwards. So a world
 can play a turn and foresight rehearse the same turn on copies.
 """
 
@@ -37,7 +37,7 @@ class AgentState:
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """What a plan fetched from an album."""
+    """The memory that a plan fetched from an album."""
 
     plan: str
     album_item: AlbumItem | None = None
@@ -72,7 +72,7 @@ class Turn:
 
 
 async def plan(agents: Sequence[AgentState], agent_model: AgentModel) -> list[Utterance]:
-    """What each agent wants to talk about, from persona, history and the titles in its album; no pixels."""
+    """Each agent's topic, from persona, history and the titles in its album; no pixels."""
     requests = [plan_request(a.persona, a.history.records, a.album.listing, agent_model.max_tokens) for a in agents]
     return await agent_model.say(requests)
 
@@ -102,7 +102,7 @@ async def plan_and_retrieve(agents: Sequence[AgentState], agent_model: AgentMode
 async def ask(
     agents: Sequence[AgentState], album_items: Sequence[AlbumItem], agent_model: AgentModel
 ) -> list[Utterance]:
-    """Each questioner's question about what it fetched."""
+    """Each questioner's question about its memory."""
     return await agent_model.say([_question(a, k, agent_model) for a, k in zip(agents, album_items, strict=True)])
 
 
@@ -120,8 +120,8 @@ async def play(pairs: Sequence[tuple[AgentState, AgentState]], agent_model: Agen
     turns = [Turn(q.id, a.id, r, fault=r.fault) for (q, a), r in zip(pairs, retrievals, strict=True)]
     asking = [i for i, r in enumerate(retrievals) if r.album_item is not None]
     questions = await ask([pairs[i][0] for i in asking], [_retrieved_item(retrievals[i]) for i in asking], agent_model)
-    for i, said in zip(asking, questions, strict=True):
-        turns[i] = replace(turns[i], question=said.text, fault=said.fault)
+    for i, utterance in zip(asking, questions, strict=True):
+        turns[i] = replace(turns[i], question=utterance.text, fault=utterance.fault)
     going = [i for i in asking if not turns[i].void]
     answers = await answer(
         [pairs[i][1] for i in going],
@@ -129,8 +129,8 @@ async def play(pairs: Sequence[tuple[AgentState, AgentState]], agent_model: Agen
         [turns[i].question for i in going],
         agent_model,
     )
-    for i, said in zip(going, answers, strict=True):
-        turns[i] = replace(turns[i], answer=said.text, fault=said.fault)
+    for i, utterance in zip(going, answers, strict=True):
+        turns[i] = replace(turns[i], answer=utterance.text, fault=utterance.fault)
     return turns
 
 
