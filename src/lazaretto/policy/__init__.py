@@ -1,4 +1,4 @@
-"""What the guard goes by: the policy (``policy``), how its tables are read (``settings``) and written out
+"""The guard's settings: the policy (``policy``), how its tables are read (``settings``) and written out
 (``written_out``), whole policies by name (``presets``), and plug-ins by name (``plugins``)."""
 
 import warnings

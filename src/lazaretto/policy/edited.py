@@ -1,4 +1,4 @@
-"""A policy file with single settings changed; everything else stays as it was written, comments too."""
+"""A policy file with single settings changed; the rest stays as it was written, comments too."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def _edited(text: str, table: str, key: str, value: str) -> str:
             inside = head[1].strip() == table
             last = number if inside else last
         elif inside:
-            said = re.match(rf"^(\s*{re.escape(key)}\s*=\s*)([^#]*?)(\s*#.*)?$", line)
-            if said:
-                lines[number] = f"{said[1]}{value}{said[3] or ''}"
+            match = re.match(rf"^(\s*{re.escape(key)}\s*=\s*)([^#]*?)(\s*#.*)?$", line)
+            if match:
+                lines[number] = f"{match[1]}{value}{match[3] or ''}"
                 return "\n".join(lines) + "\n"
             last = number if line.strip() else last
     if not table:  # before the first table, behind the lines that belong to none

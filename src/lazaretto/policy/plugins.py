@@ -1,4 +1,4 @@
-"""Parts by name: tables of ``"module:factory"`` for what ships here, plus entry points for what others install.
+"""Parts by name: tables of ``"module:factory"`` for parts that ship here, plus entry points for parts of others.
 
 Nothing is imported until its name is asked for, so a heavy part costs nothing where it is not used. A package adds its
 own parts with an entry point, for example in its ``pyproject.toml``::
@@ -28,7 +28,7 @@ class PluginTable:
     """One kind of part."""
 
     kind: str
-    """What one entry is, for error messages: ``gate``."""
+    """The kind of an entry, for error messages: ``gate``."""
     group: str
     """The entry point group others use."""
     built_in: Mapping[str, str]
@@ -39,7 +39,7 @@ class PluginTable:
         return tuple(sorted({*self.built_in, *(point.name for point in installed_points(self.group))}))
 
     def factory(self, name: str) -> Callable[..., Any]:
-        """What makes the part. ``InputError`` for an unknown name; ``ImportError`` where an optional part is absent."""
+        """The factory of the part. ``InputError``: unknown name; ``ImportError``: an optional part is absent."""
         place = self.built_in.get(name)
         if place is None:
             found = [point for point in installed_points(self.group) if point.name == name]
@@ -82,7 +82,7 @@ ALLOW = "LAZARETTO_ALLOW_PLUGINS"
 
 def allowed(module: str) -> bool:
     """Whether the operator lets policy files name this module."""
-    return module in {one.strip() for one in os.environ.get(ALLOW, "").split(",")} - {""}
+    return module in {name.strip() for name in os.environ.get(ALLOW, "").split(",")} - {""}
 
 
 GATES = PluginTable(

@@ -1,7 +1,7 @@
-"""The policy: what the guard should do, as TOML on disk and frozen dataclasses inside.
+"""The policy: settings of the guard, as TOML on disk and frozen dataclasses inside.
 
-Every setting has a default, so no file is needed. A file may set any part of it; whatever is wrong in it is a
-``PolicyError`` that names the file, the key, what was found and what is allowed (``settings``).
+Every setting has a default, so no file is needed. A file may set any part of it; a fault in it is a
+``PolicyError`` that names the file, the key, the value found and the values allowed (``settings``).
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ BEFORE_TURN = frozenset({"foresight"})
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """Which items a stage is for; everything that is given must hold."""
+    """The items that a stage is for; every given condition must hold."""
 
     __pydantic_config__ = CLOSED
     gray: bool = False
-    """Only what the gates so far leave gray: see ``ChannelPolicy.gray``."""
+    """Only items that the gates so far leave gray: see ``ChannelPolicy.gray``."""
     risk: Band | None = None
-    """Only what the gates so far give a highest risk inside this band."""
+    """Only items with a highest risk inside this band so far."""
     sources: tuple[SourceClass, ...] = ()
     """Only items of these source classes."""
 
@@ -78,7 +78,7 @@ AnyStage = Annotated[Annotated[Stage, Tag(TABLE)] | Annotated[tuple[str, ...], T
 
 @dataclass(frozen=True, slots=True)
 class ChannelPolicy:
-    """What happens to an item that comes by one channel."""
+    """The handling of an item that comes by one channel."""
 
     __pydantic_config__ = CLOSED
     stages: Annotated[
@@ -157,7 +157,7 @@ DEFAULT_TRUST = TrustPolicy()
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What is refused before anything looks at it."""
+    """Inputs beyond these limits are refused before any gate looks at them."""
 
     __pydantic_config__ = CLOSED
     max_text_bytes: Annotated[int, Field(gt=0, description="Longest text, in bytes of UTF-8.")] = 1_000_000
@@ -184,7 +184,7 @@ DEFAULT_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class RepairLimits:
-    """How wide a repair may be, and what ``recheck`` repairs by itself."""
+    """The limits of a repair, and the automatic repairs of ``recheck``."""
 
     __pydantic_config__ = CLOSED
     automatic: Annotated[
@@ -203,9 +203,7 @@ class LedgerProofPolicy:
     """How the record proves itself."""
 
     __pydantic_config__ = CLOSED
-    key: Annotated[str, Field(description="File of the key that signs what is appended; empty: nothing is signed.")] = (
-        ""
-    )
+    key: Annotated[str, Field(description="File of the key that signs appended events; empty: nothing is signed.")] = ""
     witness: Annotated[
         str,
         Field(description="Who is sent checkpoints: stdout, file:PATH, an http(s) URL, a store URL; empty: nobody."),
@@ -215,7 +213,7 @@ class LedgerProofPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Influence:
-    """How the guard links a memory or message to what its writer had read, beside the parents that are named."""
+    """How the guard links a memory or message to items its writer had read, beside the named parents."""
 
     __pydantic_config__ = CLOSED
     infer: Annotated[bool, Field(description="Record probable influence of what the agent read before it wrote.")] = (
@@ -254,18 +252,18 @@ class Review:
 
 @dataclass(frozen=True, slots=True)
 class TaintPolicy:
-    """What happens to what is made from something held."""
+    """The handling of items that were made from a held one."""
 
     __pydantic_config__ = CLOSED
     ruling: Annotated[
         RulingWord,
-        Field(description="Least ruling for what is made from something held, or repeats it; `allow` turns it off."),
+        Field(description="Least ruling for an item made from a held one, or repeating it; `allow` turns it off."),
     ] = Ruling.REVIEW
 
 
 @dataclass(frozen=True, slots=True)
 class RefsPolicy:
-    """Records in stores of your own: they belong to whoever wrote them first."""
+    """Records in stores of your own: they belong to their first writer."""
 
     __pydantic_config__ = CLOSED
     others: Annotated[
@@ -279,7 +277,7 @@ class RefsPolicy:
 
 @dataclass(frozen=True, slots=True)
 class LearnPolicy:
-    """What the guard learns by itself, and how far people's labels may move what the gates hold (docs/cases.md)."""
+    """Automatic learning, and how far people's labels may move the gates' thresholds (docs/cases.md)."""
 
     __pydantic_config__ = CLOSED
     gates: Annotated[tuple[str, ...], Field(description="Gates whose line between warn and review may be moved.")] = (
@@ -298,7 +296,7 @@ class LearnPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ProxySources:
-    """Whose word each part of a request through the proxy is: only user and system may give orders (docs/proxy.md)."""
+    """Source class of each part of a request to the proxy: only user and system may give orders (docs/proxy.md)."""
 
     __pydantic_config__ = CLOSED
     system: Annotated[
@@ -307,7 +305,7 @@ class ProxySources:
     user: Annotated[SourceClass, Field(description="Role user, where the crew marked nothing.")] = (
         SourceClass.DIRECT_USER
     )
-    assistant: Annotated[SourceClass, Field(description="What the model said, now or earlier.")] = (
+    assistant: Annotated[SourceClass, Field(description="Texts of the model, now or earlier.")] = (
         SourceClass.MODEL_INFERENCE
     )
     tool: Annotated[SourceClass, Field(description="What tools and functions returned, here or at the endpoint.")] = (
@@ -359,7 +357,7 @@ class Policy:
 
     @classmethod
     def minimal(cls) -> Policy:
-        """The gates that need no model: form, and what was ruled harmful before."""
+        """The gates that need no model: form, and content that was ruled harmful before."""
         return cls.read({"preset": "minimal"})
 
     @classmethod
@@ -369,7 +367,7 @@ class Policy:
 
     @classmethod
     def strict(cls) -> Policy:
-        """As recommended, but what that only warns about is held, and a gate that is not installed is a fault."""
+        """As recommended, but items that it only warns about are held, and a gate that is not installed is a fault."""
         return cls.read({"preset": "strict"})
 
     @classmethod
@@ -388,7 +386,7 @@ class Policy:
 
     @classmethod
     def load(cls, path: str | Path) -> Policy:
-        """The policy in a TOML file; what the file leaves out is as in its preset."""
+        """The policy in a TOML file; settings that the file leaves out are as in its preset."""
         file = str(path)
         try:
             data = tomllib.loads(Path(path).read_text(encoding="utf-8"))

@@ -47,14 +47,14 @@ TABLE, PLAIN = "(table)", "(plain)"
 
 
 def setting_form(value: Any) -> str:
-    """Which form a setting has that may be a table or a plain value."""
+    """The form of a setting that may be a table or a plain value."""
     return TABLE if isinstance(value, Mapping) or dataclasses.is_dataclass(value) else PLAIN
 
 
 def read_settings(model: type[Settings], table: Mapping[str, Any], *, key: str = "", file: str = "policy") -> Settings:
     """A frozen dataclass from a table of a policy; ``key`` is where the table stands, for example ``gates.memory``."""
     try:
-        # JSON's strict mode is what TOML means: lists may become tuples, but "5" never becomes 5.
+        # JSON's strict mode fits TOML: lists may become tuples, but "5" never becomes 5.
         data = orjson.dumps(table, default=str, option=orjson.OPT_NON_STR_KEYS)
         settings: Settings = _adapter(cast(Any, model)).validate_json(data, strict=True)
         return settings

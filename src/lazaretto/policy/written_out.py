@@ -114,8 +114,10 @@ def commented_toml(gates: Mapping[str, type], policy: Policy) -> str:
         given = policy.gates.get(gate, {})
         lines += ["", f"[gates.{gate}]" if given else f"# [gates.{gate}]"]
         for row in rows(model):
-            said = f"{row.key} = {toml_value(given[row.key])}" if row.key in given else f"# {row.key} = {row.default}"
-            lines += [f"# {row.meaning} Allowed: {row.allowed}.", said]
+            setting = (
+                f"{row.key} = {toml_value(given[row.key])}" if row.key in given else f"# {row.key} = {row.default}"
+            )
+            lines += [f"# {row.meaning} Allowed: {row.allowed}.", setting]
     return "\n".join(lines) + "\n"
 
 

@@ -1,6 +1,6 @@
 """Presets: whole policies by name, one TOML file each, that other policies start from.
 
-``minimal`` needs no model, ``recommended`` is the default, ``strict`` holds what ``recommended`` only warns about.
+``minimal`` needs no model, ``recommended`` is the default, ``strict`` holds items that ``recommended`` warns about.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from importlib import resources
 from typing import Any
 
 DEFAULT = "recommended"
-"""What a policy file or mapping starts from that names no preset."""
+"""The preset of a policy file or mapping that names none."""
 NAMES = ("minimal", DEFAULT, "strict")
 
 
@@ -36,7 +36,7 @@ def _table(name: str) -> dict[str, Any]:
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """``over`` on ``base``: tables are joined key by key, everything else is replaced. Shares no table with either."""
+    """``over`` on ``base``: tables are joined key by key, other values are replaced. Shares no table with either."""
     joined = {key: _merged(value, {}) if isinstance(value, Mapping) else value for key, value in base.items()}
     for key, value in over.items():
         if isinstance(value, Mapping):
