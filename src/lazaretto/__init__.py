@@ -15,8 +15,8 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-# onnxruntime writes a device id and reports to its vendor unless this is set before it is first imported. Whatever
-# part of Lazaretto a process uses, it comes through here first.
+# onnxruntime writes a device id and reports to its vendor unless this is set before it is first imported. Every
+# import of a part of Lazaretto comes through here first.
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ _OLD_NAMES = {"ForeignRecord": "ExternalRecord", "ForeignStore": "ExternalStore"
 
 
 def __getattr__(name: str) -> Any:
-    """Load a name when it is first used: whoever needs one record should not load a database layer."""
+    """Load a name when it is first used: a caller that needs one record should not load a database layer."""
     if name in _OLD_NAMES:
         import warnings
 

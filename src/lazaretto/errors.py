@@ -41,7 +41,7 @@ class InputError(LazarettoError, ValueError):
 
 
 class PolicyError(InputError):
-    """A policy is wrong: names the file, the key, what was found and what is allowed."""
+    """A policy is wrong: names the file, the key, the value found and the values allowed."""
 
     def __init__(self, key: str, found: object, allowed: str, file: str = "policy") -> None:
         self.key, self.found, self.allowed, self.file = key, found, allowed, file

@@ -1,4 +1,4 @@
-"""Who a caller proved to be, and what it may say of itself: every interface asks here.
+"""The proved identity of a caller, and the claims it may make: every interface asks here.
 
 An HTTP key, an MCP connection, the proxy and the operator's own code each make an ``Identity``: the names under which
 the caller writes, the sources it may claim, the principal recorded behind its writes, and what it may clear.
@@ -15,9 +15,9 @@ from lazaretto.errors import Forbidden, NotYours
 from lazaretto.types import OPEN_PROXY, Observation, SourceClass, principal_of
 
 OWN_WORDS = (SourceClass.AGENT_MESSAGE, SourceClass.MODEL_INFERENCE)
-"""What every agent may claim: its words are its own."""
+"""Sources that every agent may claim: its own words."""
 ORDERS = frozenset({SourceClass.SYSTEM, SourceClass.DIRECT_USER})
-"""Sources whose orders are tasks. They are granted by name, whatever trust the policy gives them."""
+"""Sources whose orders are tasks. They are granted by name, at any trust that the policy gives them."""
 
 
 class ProvedBy(StrEnum):
@@ -31,7 +31,7 @@ class ProvedBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WriterClaim:
-    """What is recorded of a write about its writer, after it was checked."""
+    """The recorded writer and source of a write, after the check."""
 
     agent: str
     source: SourceClass
@@ -45,16 +45,16 @@ class Identity:
     kind: ProvedBy
     name: str
     agents: tuple[str, ...] = ()
-    """The names it may write under; none: any. It is one principal whatever names it uses."""
+    """The names it may write under; none: any. It is one principal under all of them."""
     grants: tuple[SourceClass, ...] = OWN_WORDS
-    """Sources that the operator granted; whatever is trusted no more than these may be claimed too."""
+    """Sources that the operator granted; sources that are trusted no more than these may be claimed too."""
     shared: bool = False
     """Whether everybody may be this caller (one token for all, a server without keys): then it proves no authorship."""
     taken: tuple[str, ...] = ()
     """Names that belong to others: a caller that may write under any name may not use these."""
 
     def principal(self, agent: str) -> str:
-        """Who is recorded behind a write as ``agent``."""
+        """The principal recorded behind a write as ``agent``."""
         own = f"{self.kind.value}:{self.name}"
         return f"{own}/{agent}" if self.kind is ProvedBy.OPERATOR else own
 
@@ -70,19 +70,19 @@ class Identity:
     def claim(
         self, agent: str, source: SourceClass | None, usual: SourceClass, trust: Mapping[SourceClass, float]
     ) -> WriterClaim:
-        """What the caller says of itself, if it may: ``Forbidden`` names the grant that it lacks.
+        """The caller's claims about itself, if it may make them: ``Forbidden`` names the grant that it lacks.
 
-        ``usual`` is the source where it says none; ``trust`` is the policy's table. To claim less trust is free.
+        ``usual`` is the source if it claims none; ``trust`` is the policy's table. To claim less trust is free.
         """
         self.speak_as(agent)
         if source is None:
-            highest = max(self.grants, key=lambda one: trust[one], default=SourceClass.UNTRUSTED_DOCUMENT)
+            highest = max(self.grants, key=lambda source: trust[source], default=SourceClass.UNTRUSTED_DOCUMENT)
             source = usual if self.may_claim(usual, trust) else highest
         elif not self.may_claim(source, trust):
-            words = ", ".join(one.value for one in self.grants) or "nothing"
+            words = ", ".join(source.value for source in self.grants) or "nothing"
             raise Forbidden(
                 f"source: {self.kind.value} {self.name!r} may not claim {source.value!r}; it was granted {words}. "
-                "Claim what is trusted no more, or let the operator grant it"
+                "Claim a source that is trusted no more, or let the operator grant it"
             )
         return WriterClaim(agent, source, self.principal(agent))
 
@@ -90,8 +90,8 @@ class Identity:
         """Whether the caller was granted a source, or another that is trusted as much."""
         if self.kind is ProvedBy.OPERATOR or source in self.grants:
             return True
-        granted = [one for one in self.grants if source not in ORDERS or one in ORDERS]
-        return any(trust[source] <= trust[one] for one in granted)
+        granted = [grant for grant in self.grants if source not in ORDERS or grant in ORDERS]
+        return any(trust[source] <= trust[grant] for grant in granted)
 
     def wrote(self, item: Observation) -> bool:
         """Whether an item is the caller's own: written with its key or connection, or under one of its names."""
@@ -112,7 +112,7 @@ def _form(name: str) -> str:
 def require_not_own(caller: Identity | None, by: str, cleared: Iterable[Observation]) -> None:
     """The question before anything is cleared, whichever way: ``NotYours`` for an item that the caller wrote.
 
-    ``cleared`` is everything that would be shown again, also what is held only because of the rest. ``by`` is the name
+    ``cleared`` is everything that would be shown again, also items held only because of the others. ``by`` is the name
     that the decision is signed with, empty without one. ``caller`` is None in the operator's own code.
     """
     for item in cleared:

@@ -1,4 +1,4 @@
-"""What is installed, what is missing and how to get it: one list for the command line and the console."""
+"""Installed and missing parts, and how to get them: one list for the command line and the console."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ EXTRAS: tuple[tuple[str, str, str], ...] = (
     ("lazaretto[ray]", "ray", "spreading runs and scans over machines"),
     ("lazaretto-lab[worlds]", "mpe2", "multi-agent task worlds"),
 )
-"""What brings a module, the module, and what it is for."""
+"""The extra that brings a module, the module, and its purpose."""
 
 
 def _extra(package: str, module: str, purpose: str) -> DoctorLine:
@@ -61,7 +61,7 @@ def _version(module: str) -> str:
 
 @functools.cache
 def _distributions() -> Mapping[str, list[str]]:
-    """Which distributions bring which module; reading all their file lists takes a second."""
+    """The distributions that bring each module; reading all their file lists takes a second."""
     return importlib.metadata.packages_distributions()
 
 

@@ -1,7 +1,7 @@
-"""What a process remembers of texts and pictures that it read: bounded in bytes, by digest.
+"""Caches of texts and pictures that a process read: bounded in bytes, by digest.
 
-``forget`` empties all of it: the ledger calls it when content is erased, and so do followers of the ledger for what
-another process erased.
+``forget`` empties all of it: the ledger calls it when content is erased, and so do followers of the ledger for content
+that another process erased.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _lock = threading.Lock()
 
 
 class Clears(Protocol):
-    """What remembers something of texts."""
+    """A cache that holds something of texts."""
 
     def clear(self) -> None:
         """Forget everything."""
@@ -32,7 +32,7 @@ class Clears(Protocol):
 
 
 class KeptTexts(Generic[Value]):
-    """What was made of the contents that were read last. Safe to share between threads."""
+    """Results for the contents that were read last. Safe to share between threads."""
 
     def __init__(self, most_bytes: int, size: Callable[[Value], int]) -> None:
         """``size``: about how many bytes a value takes."""
@@ -43,7 +43,7 @@ class KeptTexts(Generic[Value]):
         clear_when_forgotten(self)
 
     def get(self, key: bytes) -> Value | None:
-        """What was made of this content, if it is remembered."""
+        """The result for this content, if it is cached."""
         with self._lock:
             found = self._values.get(key)
             if found is None:
@@ -111,10 +111,10 @@ def remembered(
     return made
 
 
-def clear_when_forgotten(one: Clears) -> None:
+def clear_when_forgotten(cache: Clears) -> None:
     """Clear this too when everything is forgotten, as long as it is in use."""
     with _lock:
-        _kept.add(one)
+        _kept.add(cache)
 
 
 def also_forget(clear: Callable[[], object]) -> None:
@@ -126,7 +126,7 @@ def forget() -> None:
     """Forget what was made of any content, in this process."""
     with _lock:
         several = list(_kept)
-    for one in several:
-        one.clear()
+    for cache in several:
+        cache.clear()
     for clear in _also:
         clear()

@@ -1,4 +1,4 @@
-"""What may be an id, an agent or a namespace: one rule and one limit, at the door and in the ledger."""
+"""The rule for ids, names of agents and namespaces: one rule and one limit, at the door and in the ledger."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ MAX_PRINCIPAL = 2 * MAX_NAME + 1
 def check_name(value: object, field: str, *, empty: bool = False, printable: bool = False, most: int = MAX_NAME) -> str:
     """``value`` if every store can hold it as a name; else an error that names ``field``.
 
-    ``printable`` is for what callers hand in: no blank names, and nothing that a terminal would hide or obey. The
-    ledger asks for less, so that whatever was stored before can still be read, repaired and erased.
+    ``printable`` is for input of callers: no blank names, and nothing that a terminal would hide or obey. The
+    ledger asks for less, so that names stored before can still be read, repaired and erased.
     """
     if type(value) is str and value.isascii() and 0 < len(value) <= MAX_NAME and value.isprintable() and value.strip():
         return value  # nearly every name, without the questions below
@@ -71,4 +71,4 @@ def check_ids(values: object, field: str, most: int) -> tuple[str, ...]:
         raise InputError(field, f"is {type(values).__name__}, not a list of ids", "Give a list of item ids")
     if len(values) > most:
         raise TooLarge(field, len(values), most)
-    return tuple(dict.fromkeys(check_name(one, field, printable=True) for one in values))
+    return tuple(dict.fromkeys(check_name(name, field, printable=True) for name in values))

@@ -68,8 +68,8 @@ pace = Pace()
 
 
 def worked() -> float:
-    """Processor time of this thread, in seconds of a quiet machine, but for collecting garbage, which falls on whoever
-    comes by: in a large process it takes longer than a short text may."""
+    """Processor time of this thread, in seconds of a quiet machine, without garbage collection, which falls on any
+    thread: in a large process it takes longer than a short text may."""
     now = time.thread_time() - getattr(_thread, "took", 0.0)
     last, clock = getattr(_thread, "clock", (now, now))
     clock += max(0.0, now - last) / pace.now
@@ -101,7 +101,7 @@ class ProcessorTime:
 
     @contextmanager
     def counted(self) -> Iterator[None]:
-        """What this thread works meanwhile counts."""
+        """Work of this thread inside counts."""
         if getattr(self._here, "began", None) is not None:  # it is counted already
             yield
             return
@@ -114,7 +114,7 @@ class ProcessorTime:
 
     @contextmanager
     def uncounted(self) -> Iterator[None]:
-        """What this thread works meanwhile does not count."""
+        """Work of this thread inside does not count."""
         counting = getattr(self._here, "began", None) is not None
         self.left()
         self._here.began = None
@@ -135,7 +135,7 @@ def time_for(item: Observation, most: float) -> ProcessorTime:
 
 @contextmanager
 def given(whole: ProcessorTime) -> Iterator[None]:
-    """What is done inside, in threads begun there too, is done in this time."""
+    """Work inside, in threads begun there too, is done in this time."""
     token = _given.set(whole)
     try:
         yield
@@ -162,14 +162,14 @@ def until(most: float = math.inf) -> float:
 
 
 def is_over(end: float, needed: float = 0.0) -> bool:
-    """Whether that moment comes before so many seconds more were worked, or what is left of the item's time does not
+    """Whether that moment comes before so many seconds more were worked, or the rest of the item's time does not
     last so long; others may have spent it meanwhile."""
     return worked() + needed > end or left() <= needed
 
 
 @contextmanager
 def counted() -> Iterator[None]:
-    """What this thread works meanwhile is taken off the time of the item in hand."""
+    """Work of this thread inside is taken off the time of the item in hand."""
     whole = _given.get()
     if whole is None:
         yield
@@ -180,7 +180,7 @@ def counted() -> Iterator[None]:
 
 @contextmanager
 def apart() -> Iterator[None]:
-    """What this thread works meanwhile is not for the item in hand: it neither counts nor ends with its time."""
+    """Work of this thread inside is not for the item in hand: it neither counts nor ends with its time."""
     whole = _given.get()
     if whole is None:
         yield
@@ -200,7 +200,7 @@ async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
         try:
             with counted():
                 return work(*args, **kwargs)
-        except StopIteration as error:  # no future can carry it: whoever waits would wait for ever
+        except StopIteration as error:  # no future can carry it: a waiting caller would wait for ever
             raise RuntimeError("a generator came to its end") from error
 
     return await asyncio.to_thread(doing)

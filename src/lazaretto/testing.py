@@ -77,20 +77,22 @@ class ScriptedGate:
         self._script, self._delay_s = script, delay_s
 
     async def examine(self, observation: Observation, context: GateContext) -> Verdict:
-        """What the script says, after the delay."""
+        """The script's ruling, after the delay."""
         self.asked.append(observation)
         self.contexts.append(context)
         if self._delay_s:
             await asyncio.sleep(self._delay_s)
-        said = self._script(observation)
-        if not isinstance(said, Ruling):
-            return said  # type: ignore[no-any-return]  # nonsense is what some scripts are for
-        risk = said / Ruling.BLOCK
-        told = Evidence("measure", f"the script says {said.label}")
-        return Verdict(self.name, observation.id, said, risk, (risk, risk), "scripted", (told,), cost=Cost(ms=0.0))
+        ruling = self._script(observation)
+        if not isinstance(ruling, Ruling):
+            return ruling  # type: ignore[no-any-return]  # nonsense is what some scripts are for
+        risk = ruling / Ruling.BLOCK
+        evidence = Evidence("measure", f"the script says {ruling.label}")
+        return Verdict(
+            self.name, observation.id, ruling, risk, (risk, risk), "scripted", (evidence,), cost=Cost(ms=0.0)
+        )
 
     def learn(self, observation: Observation, ruling: Ruling, context: GateContext) -> None:
-        """Keeps what it was told."""
+        """Keeps the lesson."""
         self.learned.append((observation.id, ruling))
 
 
@@ -143,13 +145,13 @@ def _scratch(folder: str) -> Ledger:
 async def _check_answer(gate: Gate, item: Observation, context: GateContext) -> None:
     kept = plain(item)
     try:
-        said = await gate.examine(item, context)
+        answer = await gate.examine(item, context)
     except Exception as error:
         raise AssertionError(
             f"{gate.name} raised {type(error).__name__} for {item.channel.value} {item.text[:40]!r}: {error}"
         ) from error
     try:
-        verdict = checked(said, gate.name, item.id)
+        verdict = checked(answer, gate.name, item.id)
     except GateCrash as crash:
         raise AssertionError(f"{gate.name}, for {item.channel.value} {item.text[:40]!r}: {crash}") from crash
     low, high = verdict.interval
@@ -204,9 +206,9 @@ def _check_appends(ledger: Ledger) -> None:
     assert ledger.head().seq == start.seq + 2, "a refused append leaves nothing behind"
     assert [o.id for o, _ in ledger.search("first")] == [first.id], "a memory is found by its words"
     ledger.append([Draft(EventKind.RULED, first.id, body={"ruling": "quarantine"})])
-    assert not ledger.search("first"), "what is held is not found"
+    assert not ledger.search("first"), "a held item is not found"
     ledger.append([Draft(EventKind.RELEASED, first.id)])
-    assert ledger.search("first"), "what is released is found again"
+    assert ledger.search("first"), "a released item is found again"
 
 
 def _check_tenants(ledger: Ledger, other: Ledger) -> None:
@@ -224,7 +226,7 @@ def _check_known(ledger: Ledger) -> None:
     assert [k.item for k in ledger.find_fingerprints("text", ["abc"])] == ["it_known"], "a fingerprint is found"
     assert not ledger.find_fingerprints("file", ["abc"]), "a fingerprint of another kind is not"
     ledger.drop_fingerprints("it_known")
-    assert not ledger.find_fingerprints("text", ["abc", "def"]), "what is forgotten is not found"
+    assert not ledger.find_fingerprints("text", ["abc", "def"]), "a dropped fingerprint is not found"
 
 
 async def check_chat_model(model: ChatModel) -> None:
@@ -248,7 +250,7 @@ async def check_chat_model(model: ChatModel) -> None:
 
 
 def check_embedder(embedder: TextEmbedder) -> None:
-    """One unit row per text, the same one each time, whatever stands beside it."""
+    """One unit row per text, the same one each time, in any company."""
     assert isinstance(embedder, TextEmbedder), "an embedder needs a name, a dimension and embed_texts(texts)"
     texts = list(awkward_texts())
     rows = embedder.embed_texts(texts)

@@ -16,7 +16,7 @@ from enum import IntEnum, StrEnum
 from typing import Any, Literal, NamedTuple
 
 MACHINE = "lazaretto"
-"""Who released what proved clean; whatever anybody else released is a person's word."""
+"""The signer of automatic releases of items that proved clean; every other release is a person's."""
 REBUILT = "rebuilt"
 """In the meta data of a structured memory: a repair made it anew."""
 BY_PERSON = "person:"
@@ -24,8 +24,8 @@ BY_PERSON = "person:"
 COPY_OF = "copy_of"
 """In the body of a label or a release that was given together with another: the item that a person looked at.
 
-It settles what waits, and is no word of its own: it teaches nothing (a text that came a hundred times is one lesson),
-excuses no copy from what it was made from, and a later look may overturn it."""
+It settles a waiting copy, and is no label of its own: it teaches nothing (a text that came a hundred times is one
+lesson), excuses no copy from its sources, and a later look may overturn it."""
 
 
 class Channel(StrEnum):
@@ -39,7 +39,7 @@ class Channel(StrEnum):
 
 
 class SourceClass(StrEnum):
-    """Who stands behind an item; the policy gives each class a trust in [0, 1]."""
+    """The kind of source behind an item; the policy gives each class a trust in [0, 1]."""
 
     DIRECT_USER = "direct_user"
     MODEL_INFERENCE = "model_inference"
@@ -51,7 +51,7 @@ class SourceClass(StrEnum):
 
 
 class Ruling(IntEnum):
-    """What to do with an item, mildest first, so that ``max`` picks the strictest."""
+    """The handling of an item, mildest first, so that ``max`` picks the strictest."""
 
     ALLOW = 0
     WARN = 1
@@ -82,7 +82,7 @@ class Ruling(IntEnum):
 
 
 class EventKind(StrEnum):
-    """What the ledger can record. The set is closed: a reader may match on it exhaustively."""
+    """The kinds of events. The set is closed: a reader may match on it exhaustively."""
 
     SEEN = "seen"  # an item entered: the observation itself
     RETRIEVED = "retrieved"  # an agent read an item
@@ -93,7 +93,7 @@ class EventKind(StrEnum):
     )
     RULED = "ruled"  # the guard decided about an item
     REPORTED = "reported"  # an outcome: a decision an agent took, and how it went
-    LABELLED = "labelled"  # a person said what an item truly is
+    LABELLED = "labelled"  # a person labelled an item harmful or benign
     WITHDRAWN = "withdrawn"  # what a person decided about an item was taken back; names the events that count no longer
     APPEALED = "appealed"  # a person disputes a ruling
     REPAIRED = "repaired"  # a repair plan was applied; the body is its receipt, without texts
@@ -135,7 +135,7 @@ class Ref(NamedTuple):
     """The name under which a store of the caller's own keeps a record."""
 
     system: str
-    """Which store, for example ``langgraph``."""
+    """The store, for example ``langgraph``."""
     namespace: str
     """Where in it; empty where the store has no such thing."""
     key: str
@@ -143,10 +143,10 @@ class Ref(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One thing an agent read, kept or said."""
+    """An item: one thing an agent read, kept or sent."""
 
     agent: str
-    """Who wrote or brought it in."""
+    """The agent that wrote or brought it in."""
     channel: Channel
     """The road it came by."""
     text: str = ""
@@ -167,7 +167,7 @@ class Observation:
     ref: Ref | None = None
     """Where a store of the caller's own keeps the memory, so that repairs reach it there."""
     value: Any = field(default=None, hash=False)
-    """What that store keeps there, as JSON data; None where it is the text itself."""
+    """The value in that store, as JSON data; None if it is the text itself."""
     principal: str = ""
     """The proven identity behind the write, for example ``key:scout``; empty in old items: see ``principal_of``."""
 
@@ -177,7 +177,7 @@ PROCESS = "process:"
 
 
 def principal_of(observation: Observation) -> str:
-    """Who proved to be behind a write. Items that record no principal were written by the operator's own process."""
+    """The principal behind a write. Items that record none were written by the operator's own process."""
     return observation.principal or f"{PROCESS}{observation.agent}"
 
 
@@ -188,7 +188,7 @@ OPEN_PROXY = "proxy:open"
 
 
 def key_behind(principal: str) -> str:
-    """A principal, told by its key: what a key writes through the proxy and by itself comes from one writer."""
+    """The key of a principal: writes with one key, through the proxy or directly, come from one writer."""
     return (
         "key:" + principal.removeprefix("proxy:")
         if principal.startswith("proxy:") and principal != OPEN_PROXY
@@ -216,9 +216,9 @@ def is_one_voice(agent: str, principal: str, other_agent: str, other_principal: 
     return agent == other_agent or key_behind(principal) == key_behind(other_principal)
 
 
-def same_voice(one: Observation, other: Observation) -> bool:
+def same_voice(first: Observation, other: Observation) -> bool:
     """``is_one_voice`` of two items."""
-    return is_one_voice(one.agent, principal_of(one), other.agent, principal_of(other))
+    return is_one_voice(first.agent, principal_of(first), other.agent, principal_of(other))
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ UNHEARD = "unheard"
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What an answer cost."""
+    """The cost of an answer."""
 
     ms: float = 0.0
     tokens: int = 0
@@ -272,10 +272,10 @@ class Verdict:
 
 
 class RunStatus(StrEnum):
-    """What became of a gate that the policy asked for."""
+    """The outcome of a gate that the policy asked for."""
 
     RAN = "ran"
-    SKIPPED = "skipped"  # what earlier gates said made it needless, or its stage is not for such items
+    SKIPPED = "skipped"  # earlier verdicts made it needless, or its stage is not for such items
     FAILED = "failed"
     TIMED_OUT = "timed_out"
     OVER_BUDGET = "over_budget"
@@ -293,15 +293,17 @@ class GateRun:
     detail: str = ""
 
 
-def reasons_in_order(rule: str, ruling: Ruling, said: Iterable[tuple[str, Ruling, Sequence[str]]]) -> tuple[str, ...]:
+def reasons_in_order(
+    rule: str, ruling: Ruling, verdicts: Iterable[tuple[str, Ruling, Sequence[str]]]
+) -> tuple[str, ...]:
     """The sentences that explain a ruling: of the verdict whose ``gate:rule`` decided first, then the strictest.
 
-    ``said``: for each verdict its ``gate:rule``, its ruling and its sentences. Where something is held, a verdict that
+    ``verdicts``: of each its ``gate:rule``, its ruling and its sentences. If the item is held, a verdict that
     allows it explains nothing and is left out.
     """
     held = ruling > Ruling.WARN
-    counting = [one for one in said if one[0] == rule or not held or one[1] > Ruling.ALLOW]
-    ordered = sorted(counting, key=lambda one: (one[0] != rule, -one[1]))
+    counting = [verdict for verdict in verdicts if verdict[0] == rule or not held or verdict[1] > Ruling.ALLOW]
+    ordered = sorted(counting, key=lambda verdict: (verdict[0] != rule, -verdict[1]))
     return tuple(dict.fromkeys(sentence for _, _, sentences in ordered for sentence in sentences))
 
 
@@ -323,7 +325,7 @@ class Decision:
     settled: tuple[str, ...] = ()
     """``gate:rule`` of the verdicts that do not count: a later stage cleared them, or a person's word overruled."""
     would: Ruling | None = None
-    """What would have been ruled, where the policy only observes; None where it enforces."""
+    """The ruling that would have been given, if the policy only observes; None if it enforces."""
     kept: str = ""
     """After ``rewrite`` by ``remember``: id of the memory that was kept instead, the text without what had to go.
     Empty where there is none."""
@@ -341,7 +343,7 @@ class Decision:
 
     @property
     def unheard(self) -> tuple[str, ...]:
-        """What gates say of readers that are set up and should have read the item, and did not, or not all of it."""
+        """Notes of gates on readers that are set up and should have read the item, and did not, or not all of it."""
         every = (e for v in self.verdicts for e in v.evidence)
         return tuple(dict.fromkeys(e.summary for e in every if isinstance(e.data, Mapping) and UNHEARD in e.data))
 
@@ -362,8 +364,8 @@ class Decision:
         stricter than allow are quoted."""
         ruling = self.ruling if self.would is None else self.would
         counting = self.active_verdicts if ruling > Ruling.WARN else self.verdicts
-        said = ((f"{v.gate}:{v.rule}", v.ruling, tuple(e.summary for e in v.evidence)) for v in counting)
-        return reasons_in_order(self.rule, ruling, said)
+        rows = ((f"{v.gate}:{v.rule}", v.ruling, tuple(e.summary for e in v.evidence)) for v in counting)
+        return reasons_in_order(self.rule, ruling, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,7 +410,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The end of a chain: whoever keeps it can later prove that nothing before it was changed or cut."""
+    """The end of a chain: keep it to prove later that nothing before it was changed or cut."""
 
     namespace: str
     seq: int
@@ -441,7 +443,7 @@ class RepairStep:
 
 @dataclass(frozen=True, slots=True)
 class RepairPlan:
-    """What a repair would do, before it does it."""
+    """The steps of a repair, before it is applied."""
 
     repair: str
     """Name of the repair, for example ``isolate``."""
@@ -450,19 +452,19 @@ class RepairPlan:
     steps: tuple[RepairStep, ...]
     reason: str = ""
     agents: tuple[str, ...] = ()
-    """Agents that hold or have read what is touched."""
+    """Agents that hold or have read the touched items."""
     price: Mapping[str, float] = field(default_factory=dict)
-    """What it will cost: items, agents, decisions that rest on them, benign items at risk, model calls; and how many
+    """Its cost: items, agents, decisions that rest on them, benign items at risk, model calls; and how many
     items are ``left``."""
     left: Mapping[str, str] = field(default_factory=dict)
-    """What came from the items it touches and may still be recalled afterwards, each with the reason; the nearest
-    where they are many, and of a plan that a receipt recorded only the first few."""
+    """Items that came from those it touches and may still be recalled afterwards, each with the reason; the nearest
+    if there are many, and of a plan that a receipt recorded only the first few."""
     id: str = field(default_factory=lambda: new_id("pl"))
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenBack:
-    """What became of one record that had to follow a ruling or a repair."""
+    """The outcome for one record that had to follow a ruling or a repair."""
 
     ref: Ref
     item: str
@@ -490,13 +492,13 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class BeforeTurn:
-    """What foresight found and did before an agent spoke."""
+    """Findings and actions of foresight before an agent spoke."""
 
     agent: str
     removed: tuple[str, ...] = ()
     """Items that are out of recall from now on, the agent's own; copies elsewhere stand in the receipts."""
     forget: tuple[tuple[str, str], ...] = ()
-    """Chats (heard, said) that the agent must take out of its history: a removed memory spoke in them."""
+    """Chats (text heard, reply) that the agent must take out of its history: a removed memory spoke in them."""
     unread: tuple[str, ...] = ()
     """Suspicious items that could not be rehearsed: the budget was spent, or the model failed."""
     waiting: tuple[str, ...] = ()
@@ -517,7 +519,7 @@ class BeforeTurn:
 
 @dataclass(frozen=True, slots=True)
 class BeforeRound:
-    """What foresight found and did before several agents spoke."""
+    """Findings and actions of foresight before several agents spoke."""
 
     turns: tuple[BeforeTurn, ...]
     """One for each that is about to speak, then one for each other agent that must change."""
@@ -537,7 +539,7 @@ def _field_names(record: type[Any]) -> tuple[str, ...]:
 def plain(record: Any) -> Any:
     """A record as JSON data: enums become their words, sequences lists, mappings and named tuples dicts."""
     kind: Any = type(record)
-    if kind in _PLAIN:  # most of what records hold, told apart at once
+    if kind in _PLAIN:  # most values of records
         return record
     if kind is tuple or kind is list:
         return [plain(v) for v in record]

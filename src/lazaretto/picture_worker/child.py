@@ -71,8 +71,8 @@ def _answer(out: BinaryIO, opened: Opened) -> None:
 def _say(out: BinaryIO, facts: dict[str, object], pixels: list[bytes] | None = None) -> None:
     body = json.dumps(facts).encode()
     out.write(REPLY.pack(len(body), sum(map(len, pixels or ()))) + body)
-    for one in pixels or ():
-        out.write(one)
+    for frame in pixels or ():
+        out.write(frame)
     out.flush()
 
 

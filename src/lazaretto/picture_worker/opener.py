@@ -48,7 +48,7 @@ class PictureRefused(Exception):
 
 
 class PictureBudget(NamedTuple):
-    """What one picture may cost."""
+    """The limits for one picture."""
 
     max_bytes: int
     max_pixels: int
@@ -56,7 +56,7 @@ class PictureBudget(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What a picture says about itself, before decoding."""
+    """The facts in a picture's header, before decoding."""
 
     format: str
     width: int
@@ -95,7 +95,7 @@ class Opened(NamedTuple):
 
 
 def open_whole(data: bytes, budget: PictureBudget) -> Opened:
-    """Decode once; ``PictureRefused`` for what is no picture, damaged, or past the budget."""
+    """Decode once; ``PictureRefused`` for data that is no picture, damaged, or past the budget."""
     image, header = _open(data, budget)
     try:
         image.load()
@@ -195,7 +195,7 @@ def _later_frames(
         for index in range(1, last + 1):
             image.seek(index)
             pixels += image.width * image.height
-            # a later frame may be larger than the header said
+            # a later frame may be larger than the header states
             _check_pixels(pixels, f"frame {index + 1} of {image.width:,} x {image.height:,}", budget)
             if index in wanted:
                 image.load()
@@ -225,7 +225,7 @@ def _orientation(image: Image.Image) -> int:
 
 
 def _texts(image: Image.Image) -> tuple[tuple[tuple[str, str], ...], bool]:
-    """What the file says in words beside its pixels, and whether that is all of it."""
+    """The texts of the file beside its pixels, and whether these are all."""
     found: list[tuple[str, str]] = []
     left = MAX_TEXT
     for where, words in _words_of(image):

@@ -62,7 +62,7 @@ class _Worker:
         return self._process.poll() is None
 
     def ask(self, data: bytes, budget: PictureBudget, seconds: float) -> Opened:
-        """What it makes of a picture. When its time is over it is killed."""
+        """The worker's result for a picture. When its time is over it is killed."""
         late = threading.Event()
 
         def too_late() -> None:
@@ -152,7 +152,7 @@ class WorkerPool:
         self._closings = 0
 
     def ask(self, data: bytes, budget: PictureBudget, seconds: float) -> Opened:
-        """What a picture holds; ``PictureRefused`` or ``WorkerFailed``. A worker ended for no fault is tried anew."""
+        """The content of a picture; ``PictureRefused`` or ``WorkerFailed``. One ended without a fault is replaced."""
         try:
             worker = self._free.get(timeout=2 * CLOCK * seconds)
         except queue.Empty:

@@ -37,7 +37,7 @@ _KEPT, _KEPT_BYTES = 64, 48 << 20
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What judges see of a picture."""
+    """The parts of a picture that judges see."""
 
     header: Header
     frame_count: int
@@ -46,10 +46,10 @@ class Picture:
 
 
 def opened(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Opened:
-    """Everything there is to know of a picture, decoded once by a worker process.
+    """All facts about a picture, decoded once by a worker process.
 
-    ``UnreadablePicture`` for what is no picture, damaged or past the limits; ``PictureWorkerFailed`` where nothing can
-    be said of it. Blocks; ``open_picture`` does not.
+    ``UnreadablePicture`` for data that is no picture, damaged or past the limits; ``PictureWorkerFailed`` if the
+    worker failed or is busy. Blocks; ``open_picture`` does not.
     """
     if len(data) > limits.max_image_bytes:
         raise _unreadable("too_large", f"{len(data):,} bytes are past the limit of {limits.max_image_bytes:,}")
@@ -78,7 +78,7 @@ def frames_for_judges(found: Opened, *, side: int = SIDE) -> Picture:
     """Up to ``FRAMES_SHOWN`` frames as a viewer shows them: upright, on white, shrunk to fit a square of ``side``."""
     if found.fault:
         raise _unreadable("bomb", found.fault)
-    frames = [Image.frombytes("RGB", (one.width, one.height), one.pixels) for one in found.frames]
+    frames = [Image.frombytes("RGB", (frame.width, frame.height), frame.pixels) for frame in found.frames]
     for frame in frames:
         frame.thumbnail((side, side))
     return Picture(found.header, found.frame_count, tuple(frames))
@@ -108,7 +108,7 @@ def release_workers() -> None:
 
 
 class _State:
-    """What a forked process must not share."""
+    """State that a forked process must not share."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -118,7 +118,7 @@ class _State:
 
 def _forget_pictures() -> None:
     with _state.lock:
-        for key in [key for key, one in _state.known.items() if one.done()]:
+        for key in [key for key, picture in _state.known.items() if picture.done()]:
             del _state.known[key]
 
 

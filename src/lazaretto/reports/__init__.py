@@ -1,1 +1,1 @@
-"""What reports share: one HTML page, one SARIF log, for incidents, audits and scans."""
+"""Shared by reports: one HTML page, one SARIF log, for incidents, audits and scans."""

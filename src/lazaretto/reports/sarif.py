@@ -16,7 +16,7 @@ def log(
 ) -> dict[str, Any]:
     """One run. ``unreadable``: what could not be judged; the run then counts as not successful."""
     driver = {"name": "Lazaretto", "semanticVersion": version("lazaretto"), "rules": list(rules)}
-    failures = [{"level": "error", "message": {"text": f"could not be read: {one}"}} for one in unreadable]
+    failures = [{"level": "error", "message": {"text": f"could not be read: {place}"}} for place in unreadable]
     run = {
         "tool": {"driver": driver},
         "invocations": [{"executionSuccessful": not failures, "toolExecutionNotifications": failures}],
