@@ -29,6 +29,9 @@ WRITTEN = {
     "../../lab/results/everyday/hidden_changes/list.toml": (
         "458bde6f06ba3d75cd7ad44c1e4a7f7c949b780dfb4875cf7823b730293fdddf"
     ),
+    "../../lab/results/everyday/mixed_languages/list.toml": (
+        "960b94f190885f69c7ba356493ad960eb2870dbc8a8d7503b138c5b1e00c2de9"
+    ),
     "../../lab/results/everyday/copy_orders/list.toml": (
         "cacac5ca0820cf0d1a6c9b65366c6ccea04c3ea8ebf55ec2f473141e560c47a2"
     ),

@@ -9,10 +9,10 @@
 attacks (orders, worms, lies, quiet lies). ``copy_orders``: texts that ask to be passed on, and honest ones that speak
 of passing something on, 16 each. ``mild_orders``: orders to machines that read, or to be kept from somebody, and
 honest texts with the same words, 13 each. ``hidden_changes``: orders to change a value and keep that from whoever
-controls it, and honest texts with the same words, 16 each. ``mixed_languages``: orders and requests in English beside a harmless
-sentence in another language, and honest texts of that form, 20 each. Each crew has one store: its honest texts come first, then
-its attacks, which find there what the crew knows. A list lies beside its rows, in lab/results/everyday;
-``first_contact`` stays.
+controls it, and honest texts with the same words, 16 each. ``mixed_languages``: orders and requests in English beside
+a harmless sentence in another language, and honest texts of that form, 20 each. Each crew has one store: its honest
+texts come first, then its attacks, which find there what the crew knows. A list lies beside its rows, in
+lab/results/everyday; ``first_contact`` stays.
 """
 
 from __future__ import annotations
