@@ -11,6 +11,7 @@ import pytest
 from lazaretto.errors import InputError
 from lazaretto.scan.accepted import accept, fingerprint, read_baseline, write_baseline
 from lazaretto.scan.files import Files
+from lazaretto.scan.judge import _secrets
 from lazaretto.scan.records import Level, ScanFinding
 from lazaretto.scan.reports import RULES, as_html, as_json, as_sarif, summary
 from lazaretto.scan.run import ScanReport
@@ -47,6 +48,13 @@ def test_only_what_is_more_than_the_baseline_counts(tmp_path: Path) -> None:
         kept.write_text(bad)
         with pytest.raises(InputError, match="is no baseline"):
             read_baseline(kept)
+
+
+def test_the_words_of_a_secret_stay_so_that_baselines_of_earlier_versions_hold() -> None:
+    (hit,) = _secrets("the deploy key is AKIAIOSFODNN7EXAMPLF")
+    finding = ScanFinding("a.md:1", "a.md", 1, hit.kind, hit.rule, hit.level, hit.message, hit.risk)
+    assert hit.message == "Holds a secret (AWS Access Key), which whoever reads the memory learns."
+    assert fingerprint(finding) == "4188926fde8e35eca8e2d9f603614b20"
 
 
 def test_marks_in_notes_count_only_where_they_are_asked_for_and_name_the_rule(tmp_path: Path) -> None:

@@ -67,7 +67,8 @@ def _form(text: str) -> list[Hit]:
 
 
 def _secrets(text: str) -> list[Hit]:
-    words = "Holds a secret ({}), which every reader of the memory learns."
+    # baselines know findings by these words (``accepted.fingerprint``): other words would bring accepted ones back
+    words = "Holds a secret ({}), which whoever reads the memory learns."
     return [
         Hit(SECRET, "credential", Level.ERROR, words.format(secret.kind), secret.start, secret.end, 0.9)
         for secret in find_secrets(text)

@@ -27,7 +27,7 @@ RULES: Mapping[str, tuple[str, str, str]] = {
     "secret_from_user": (
         "Secrecy towards the user",
         "Instructions ask agents to keep something from the user.",
-        "Take it out: instructions that keep something from the user serve another person.",
+        "Take it out: instructions that keep something from the user do not serve the user.",
     ),
     "casts_off_instructions": (
         "Cast-off instructions",
