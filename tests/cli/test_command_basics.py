@@ -97,6 +97,20 @@ def test_a_dry_run_leaves_no_trace(run: Run, empty_world: Path) -> None:
     assert "parent" in run(*said[:-1], "--dry-run", "--parent", "it_a", code=2)
 
 
+def test_a_dry_run_before_a_store_that_holds_no_ledger_yet_or_an_old_one(run: Run, empty_world: Path) -> None:
+    path = empty_world / "crew.db"
+    said = ("check", "good morning", "-a", "ada", "--dry-run", "--store", f"sqlite:///{path}")
+    path.touch()
+    assert run(*said, "--json")["ruling"] == "allow" and path.read_bytes() == b""
+    path.unlink()
+    run("check", "good morning", "-a", "ada", *said[-2:])
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("DELETE FROM lz_steps WHERE step = (SELECT max(step) FROM lz_steps)")
+        database.commit()
+    before = path.read_bytes()
+    assert "lazaretto ledger upgrade" in run(*said, code=3).replace("\n", " ") and path.read_bytes() == before
+
+
 def test_a_dry_run_leaves_to_others_what_a_dead_process_left(
     run: Run, empty_world: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from lazaretto.errors import StoreDamaged, StoreUnavailable
+from lazaretto.errors import StoreDamaged, StoreMissing, StoreUnavailable
 from lazaretto.ledger import fingerprints, merkle, search, vectors
 from lazaretto.ledger.appending import existing, lock_head, write_batch
 from lazaretto.ledger.chunking import chunks
@@ -258,7 +258,7 @@ def apply_migrations(connection: sa.Connection, wanted: tuple[Migration, ...] = 
 def refuse_old(present: tuple[int, ...] | None, url: str) -> None:
     """Stop a reader that may not write from working on a schema it does not know."""
     if present is None:
-        raise StoreUnavailable(f"no ledger at {url}")
+        raise StoreMissing(f"no ledger at {url}")
     lacking = missing_migrations(present)
     if lacking:
         raise StoreUnavailable(

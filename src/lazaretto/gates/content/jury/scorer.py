@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from lazaretto.gates.content.jury.windows import HEADS, WINDOW, TokenWindow, win
 from lazaretto.gates.content.records import InputKind, PreparedContent, Role
 from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.models.minilm import Encoder, Pieces, split_heads
-from lazaretto.models.weight_files import read_arrays, read_checked, read_fitted
+from lazaretto.models.weight_files import SHIPPED, read_arrays, read_checked, read_fitted
 from lazaretto.processor_time import apart, is_over, left, until, worked
 from lazaretto.reading.text import reading_of
 
@@ -509,7 +508,7 @@ def _settings(fields: Mapping[str, Any]) -> Settings:
 @cache
 def shipped_models() -> JuryModels:
     """The models that come with the package, loaded once."""
-    folder = Path(str(resources.files("lazaretto.models"))) / "weights" / "jury"
+    folder = SHIPPED / "weights" / "jury"
     for name in _BESIDE:
         read_checked(folder.parent / name, _MODEL)
     if not (folder / "jury.json").is_file():
