@@ -33,6 +33,7 @@ LIMITS = {
     "policy": 0,
     "external_stores": 0,
     "picture_worker": 0,
+    "pictures": 0,
     "reports": 0,
     "*.py": 1,
 }

@@ -57,7 +57,7 @@ class UnknownItem(InputError):
 
 
 class TooLarge(InputError):
-    """Past a limit, most of them the policy's."""
+    """A limit is exceeded, mostly one of the policy's."""
 
     def __init__(
         self, field: str, size: int, limit: int, fix: str = "Shorten it, or raise the limit in the policy"

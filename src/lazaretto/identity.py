@@ -21,7 +21,7 @@ ORDERS = frozenset({SourceClass.SYSTEM, SourceClass.DIRECT_USER})
 
 
 class ProvedBy(StrEnum):
-    """How a caller proved who it is."""
+    """The way in which a caller proved who it is."""
 
     KEY = "key"
     MCP = "mcp"

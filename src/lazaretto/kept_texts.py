@@ -76,7 +76,7 @@ class KeptTexts(Generic[Value]):
 
     @property
     def bytes(self) -> int:
-        """About how much is remembered."""
+        """The approximate size of the content."""
         return self._bytes
 
 

@@ -33,10 +33,10 @@ HUGE, HUGE_SHARE = 120_000, 0.5
 
 
 MOST_PACE = 3.0
-"""So many times slower than a quiet machine may this one be without cutting off what that one reads."""
+"""How many times slower than a quiet machine this one may be without reading less."""
 
 _thread = threading.local()
-"""Of each thread: what it took to collect garbage, and its clock."""
+"""Per thread: the time it took to collect garbage, and its clock."""
 
 
 def _collecting(phase: str, _: object, clock: Callable[[], float] = time.thread_time) -> None:
@@ -64,7 +64,7 @@ class Pace:
 
 
 pace = Pace()
-"""Of this process."""
+"""The pace of this process."""
 
 
 def worked() -> float:

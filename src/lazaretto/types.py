@@ -18,9 +18,9 @@ from typing import Any, Literal, NamedTuple
 MACHINE = "lazaretto"
 """The signer of automatic releases of items that proved clean; every other release is a person's."""
 REBUILT = "rebuilt"
-"""In the meta data of a structured memory: a repair made it anew."""
+"""In the meta data of a structured memory: a repair made it."""
 BY_PERSON = "person:"
-"""How the rule of a ruling begins that a person made."""
+"""Prefix of the rule of a person's ruling."""
 COPY_OF = "copy_of"
 """In the body of a label or a release that was given together with another: the item that a person looked at.
 
@@ -29,7 +29,7 @@ lesson), excuses no copy from its sources, and a later look may overturn it."""
 
 
 class Channel(StrEnum):
-    """How something reached an agent."""
+    """The road by which an item reached an agent."""
 
     MESSAGE = "message"
     MEMORY = "memory"
@@ -137,7 +137,7 @@ class Ref(NamedTuple):
     system: str
     """The store, for example ``langgraph``."""
     namespace: str
-    """Where in it; empty where the store has no such thing."""
+    """The namespace in it; empty if the store has none."""
     key: str
 
 
@@ -165,7 +165,7 @@ class Observation:
     key: str = ""
     """The name under which the caller's own store keeps a memory, for example ``identity.role``; empty without one."""
     ref: Ref | None = None
-    """Where a store of the caller's own keeps the memory, so that repairs reach it there."""
+    """The ref of the memory in a store of the caller's own, so that repairs reach it there."""
     value: Any = field(default=None, hash=False)
     """The value in that store, as JSON data; None if it is the text itself."""
     principal: str = ""
@@ -173,7 +173,7 @@ class Observation:
 
 
 PROCESS = "process:"
-"""How a principal begins that the operator's own code vouches for: the agent's name follows."""
+"""Prefix of a principal that the operator's own code vouches for: the agent's name follows."""
 
 
 def principal_of(observation: Observation) -> str:
@@ -182,7 +182,7 @@ def principal_of(observation: Observation) -> str:
 
 
 VOUCHED = (PROCESS, "operator:", "mcp:")
-"""How principals begin whose agent's name the operator vouches for. A key may be for any name."""
+"""Prefixes of principals whose agent's name the operator vouches for. A key may be for any name."""
 OPEN_PROXY = "proxy:open"
 """The principal of a proxy without keys."""
 
@@ -258,9 +258,9 @@ class Verdict:
     """Id of the item judged."""
     ruling: Ruling
     risk: float
-    """In [0, 1]; 1 is surely harmful."""
+    """Risk in [0, 1]; 1 is surely harmful."""
     interval: tuple[float, float]
-    """Where the risk may lie; (0, 1) says 'no idea'."""
+    """The range in which the risk may lie; (0, 1): no idea."""
     rule: str
     """The name of the rule that decided."""
     evidence: tuple[Evidence, ...] = ()
@@ -509,7 +509,7 @@ class BeforeTurn:
     would: tuple[str, ...] = ()
     """In mode ``observe``: the agent's items that would have been removed."""
     reason: str = ""
-    """How it came to change: ``foresight``, ``sweep``, ``history``, or ``rollback`` and ``bisect`` of mode ``flp``."""
+    """Its reason: ``foresight``, ``sweep``, ``history``, or ``rollback`` and ``bisect`` of mode ``flp``."""
 
     @property
     def clear(self) -> bool:

@@ -46,7 +46,7 @@ _HELD = frozenset(ruling.label for ruling in Ruling if ruling > Ruling.WARN)
 
 
 def task_subject(agent: str) -> str:
-    """Under which the ledger has the tasks of an agent."""
+    """Subject of the ledger's notes of an agent's tasks."""
     return f"{TASK}{_digest(agent)}"
 
 

@@ -30,7 +30,7 @@ from lazaretto.reading.normalization import fold
 from lazaretto.types import plain
 
 MOST_CHARACTERS = 50_000
-"""Of an answer that are taken apart; of a longer one nothing is believed."""
+"""Longest answer, in characters, that is taken apart; nothing of a longer one is believed."""
 MOST_LISTED = 5_000
 _MOST_DEPTH = 16
 _SINGLE_WORDS = 4

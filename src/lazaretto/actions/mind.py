@@ -31,12 +31,12 @@ from lazaretto.types import Observation, SourceClass
 MOST_ITEMS = 10_000
 """Items whose words are kept per agent; of older ones only the lowest trust is."""
 MOST_CHARACTERS = 100_000
-"""Of one item that are searched for values."""
+"""Characters of one item that are searched for values."""
 _MOST_SOURCES = 64
 """Items that one item was made from that are looked into, the nearest first."""
 _TRUSTED = 0.6
 _SENTENCES = re.compile(r"(?<=[a-z0-9])\.(?=[A-Z][a-z])")
-"""Where a person forgot the space between two sentences."""
+"""A place where a person forgot the space between two sentences."""
 _WORD = re.compile(r"[^\W_]+")
 _MOST_LOOKED_AT = 256
 """Items that share a word with a value and are read for it, the most trusted first."""
@@ -49,11 +49,11 @@ class Known:
     id: str
     trust: float
     path: tuple[str, ...]
-    """From the item back to the source that sets its trust."""
+    """The path from the item back to the source that sets its trust."""
     source: SourceClass
     time: float
     text: str
-    """In the form in which values are looked for."""
+    """The text in the form in which values are looked for."""
     raw_text: str
     """The text as it was written; only of a person's texts."""
     addresses: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ class Observed:
     ask: int
     block: int
     observed: int
-    """Of these calls, so many were only observed: none of them was stopped."""
+    """Number of these calls that were only observed: none of them was stopped."""
     why: str
     """The newest reason for not simply allowing one; empty where all were allowed."""
 

@@ -43,7 +43,7 @@ def word_subject(agent: str, task: str, mark: str) -> str:
 
 
 def endorsement_subject(fingerprint: str) -> str:
-    """Under which the ledger has the endorsements of a value."""
+    """Subject of the ledger's notes of a value's endorsements."""
     return f"actions:endorsed:{fingerprint}"
 
 
@@ -59,12 +59,12 @@ class Lacking:
     """The marks that a yes speaks of: fingerprint -> value."""
 
     def note(self) -> dict[str, Any]:
-        """For the ledger."""
+        """The note for the ledger."""
         return {"task": self.task, "marks": [*self.marks], "there": dict(self.destinations)}
 
     @classmethod
     def of(cls, note: Any) -> Lacking:
-        """From the ledger; questions of earlier versions have none."""
+        """Read the note from the ledger; questions of earlier versions have none."""
         body = note if isinstance(note, Mapping) else {}
         there = {str(key): str(value) for key, value in (body.get("there") or {}).items()}
         return cls(str(body.get("task", "")), tuple(map(str, body.get("marks") or ())), there)

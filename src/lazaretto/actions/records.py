@@ -45,20 +45,20 @@ itself handed out earlier, in a directory's answer while a stranger's text speak
 
 @dataclass(frozen=True, slots=True)
 class ValueOrigin:
-    """Where one value of a call comes from."""
+    """The origin of one value of a call."""
 
     argument: str
-    """For example ``recipients[0]``."""
+    """The argument, for example ``recipients[0]``."""
     kind: ValueKind
     value: str
-    """As it was given; long ones are cut."""
+    """The value as it was given; long ones are cut."""
     found: Found
     trust: float
     needed: float
     item: str = ""
     """The item that names it; empty where none does."""
     path: tuple[str, ...] = ()
-    """From that item back to the source that sets its trust, both included."""
+    """The path from that item back to the source that sets its trust, both included."""
     against: str = ""
     """The item in which a trusted statement gives another value of the same name."""
 
@@ -78,7 +78,7 @@ class Control:
     item: str = ""
     """The task that asks for it, or the least trusted thing in mind."""
     path: tuple[str, ...] = ()
-    """From there back to the source that sets the trust."""
+    """The path from there back to the source that sets the trust."""
     asked: bool = False
     """Whether a person's words carry it, while something less trusted is in mind."""
 
@@ -93,7 +93,7 @@ class Authorization:
     """Whether a call may be made, and the reasons."""
 
     id: str
-    """Under which the ledger has it."""
+    """Its id in the ledger."""
     ruling: Answer
     tool: str
     agent: str
@@ -129,7 +129,7 @@ class Asked:
     tool: str
     action: str
     arguments: str
-    """As JSON; long values are cut."""
+    """The arguments as JSON; long values are cut."""
     reasons: tuple[str, ...]
     time: float
     principal: str = ""

@@ -89,7 +89,7 @@ class ActionSettings:
 
     @classmethod
     def of(cls, table: Mapping[str, Any], file: str = "policy") -> ActionSettings:
-        """From the policy's table; classes keep their defaults where the table says nothing."""
+        """Read the policy's table; classes keep their defaults if the table has no entry."""
         given = dict(table)
         for action in ActionClass:
             if isinstance(given.get(action.value), Mapping):

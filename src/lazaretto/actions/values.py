@@ -73,11 +73,11 @@ class ArgumentValue:
     """One value of a call."""
 
     argument: str
-    """Where it stands, for example ``recipients[0]``."""
+    """Its place, for example ``recipients[0]``."""
     kind: ValueKind
     value: str
     number: float | None = None
-    """Of an amount."""
+    """The number, if it is an amount."""
 
 
 def canonical(arguments: Any) -> bytes:
@@ -330,7 +330,7 @@ def _ends(after: str, form: str) -> bool:
 
 
 def looks_like(value: str) -> str:
-    """How a value looks: two that a reader takes for one another are equal here."""
+    """The look of a value: two that a reader takes for one another are equal here."""
     return fold(value).replace(" ", "").translate(_DIGIT_LIKE)
 
 
@@ -349,7 +349,7 @@ def host_of(value: str) -> str:
 
 
 def fingerprint(namespace: str, value: str) -> str:
-    """Under which the ledger knows a value without keeping it."""
+    """The ledger's mark for a value, which does not keep the value itself."""
     form = account_form(value) or value_form(value)
     return hashlib.sha256(f"{namespace}\0{form}".encode("utf-8", "surrogatepass")).hexdigest()[:24]
 

@@ -105,6 +105,6 @@ def answer_request(
 
 
 def picture_title(file_name: str) -> str:
-    """How a picture is listed in an album: its file name without folder and ending, in words."""
+    """A picture's title in an album: its file name without folder and ending, in words."""
     stem = file_name.replace("\\", "/").rsplit("/", 1)[-1].rsplit(".", 1)[0]
     return " ".join(stem.replace("_", " ").replace("-", " ").split()) or "untitled"

@@ -42,7 +42,7 @@ class Retrieval:
     plan: str
     album_item: AlbumItem | None = None
     slot: int = -1
-    """Where in the album it stood; 0 is the oldest."""
+    """Its place in the album; 0 is the oldest."""
     score: float = 0.0
     """Cosine of plan and album item."""
     fault: str = ""

@@ -118,7 +118,7 @@ class DecisionAnswer(BaseModel):
 
 
 class RefAnswer(BaseModel):
-    """Where a store of the caller's own keeps a record."""
+    """The place of a record in a store of the caller's own."""
 
     system: str
     namespace: str
@@ -177,7 +177,7 @@ class ImportedAnswer(BaseModel):
 
 
 class ReconciledAnswer(BaseModel):
-    """How your store and the ledger differ."""
+    """The differences between your store and the ledger."""
 
     clean: bool
     unknown: list[RefAnswer] = Field(description="In your store and not in the ledger: nobody judged them.")
@@ -255,7 +255,7 @@ class ObservationAnswer(BaseModel):
 
 
 class StateAnswer(BaseModel):
-    """How an item stands now."""
+    """The present state of an item."""
 
     hidden: bool
     superseded_by: str | None

@@ -79,7 +79,7 @@ ROUTERS = (
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """How a server behaves, beside the policy."""
+    """Settings of a server, beside the policy."""
 
     hosts: tuple[str, ...] = ()
     """Names it answers to; none: any, or this machine's where it is open."""

@@ -25,7 +25,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 OPEN_PATHS = ("/", "/healthz", "/openapi.json", "/docs")
 """Paths that need no key: a load balancer and a browser have none."""
 CONSOLE = "/console"
-"""Where the console stands; it asks for a key itself, on a page."""
+"""Path of the console; it asks for a key itself, on a page."""
 OPEN_PREFIXES = ("/docs/", f"{CONSOLE}/")
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 BODY_SECONDS = 20.0
@@ -33,7 +33,7 @@ BODY_SECONDS = 20.0
 MOST_SENDERS = 10_000
 """Senders whose rate is remembered, the latest of them."""
 BODIES_AT_ONCE = 4
-"""Of the largest size; smaller ones share the same room."""
+"""Bodies of the largest size at once; smaller ones share the same room."""
 
 
 def largest_body(limits: Limits) -> int:
@@ -42,7 +42,7 @@ def largest_body(limits: Limits) -> int:
 
 
 class Doorkeeper(Protocol):
-    """Says who sent a key: a ``Door``, or something that has several."""
+    """Finds the caller of a key: a ``Door``, or several."""
 
     open: bool
 
@@ -51,7 +51,7 @@ class Doorkeeper(Protocol):
 
 
 class Rate:
-    """So many requests a second on average, with a burst of two seconds' worth; for each sender apart."""
+    """Limits each sender to so many requests a second on average, with a burst of two seconds' worth."""
 
     def __init__(self, per_second: float) -> None:
         self._per_second, self._most = per_second, max(1.0, 2 * per_second)

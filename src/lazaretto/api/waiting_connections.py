@@ -20,12 +20,12 @@ except ImportError:
     raise MissingExtra("the HTTP server", "api") from None
 
 HEADERS_S = 10.0
-"""From the first byte, or from the connection, until the last header."""
+"""Seconds from the first byte, or from the connection, until the last header."""
 MOST_WAITING = 256
 """Connections without a request under way, in one process."""
 
 _waiting: WeakKeyDictionary[Any, dict[WaitingConnection, None]] = WeakKeyDictionary()
-"""By server: its waiting connections, the one that waits longest first."""
+"""Waiting connections by server, the one that waits longest first."""
 
 
 class WaitingConnection(H11Protocol):

@@ -26,7 +26,7 @@ except ImportError:
     raise MissingExtra("the HTTP server", "api") from None
 
 ENVIRONMENT = "LAZARETTO_SERVE"
-"""Where the description is; the token has a variable of its own."""
+"""Variable with the description; the token has a variable of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class WorkerSettings:
     server: ServerSettings = DEFAULTS
 
     def to_environment(self) -> str:
-        """As a worker reads it."""
+        """The description that a worker reads."""
         return orjson.dumps(plain(self)).decode()
 
 

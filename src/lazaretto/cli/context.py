@@ -54,11 +54,11 @@ log = logging.getLogger("lazaretto")
 
 @dataclass(frozen=True, slots=True)
 class CommandContext:
-    """Where a command works, and how it answers."""
+    """The store, policy and output of a command."""
 
     policy: Policy
     policy_file: str | None
-    """Where the policy came from; None: the built-in one."""
+    """The file of the policy; None: the built-in one."""
     store: str | None
     """Store URL; None: one SQLite file in the user's data folder."""
     namespace: str

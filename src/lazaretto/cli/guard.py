@@ -38,7 +38,7 @@ TextOption = Annotated[str, typer.Option("--text", "-t", help="The text itself; 
 FileOption = Annotated[Path | None, typer.Option("--file", "-f", help="A file with the text (UTF-8).")]
 ImageOption = Annotated[Path | None, typer.Option("--image", "-i", help="A picture (PNG, JPEG, GIF, WebP, BMP).")]
 REASONS_SHOWN = 3
-"""Of one gate, for a person; a debate brings a page of them."""
+"""Reasons of one gate that are shown to a person; a debate brings a page of them."""
 SourceOption = Annotated[str | None, typer.Option("--source", help="Source class, for example direct_user.")]
 
 GATE_SETTINGS = {
@@ -51,7 +51,7 @@ GATE_SETTINGS = {
     "content": "content.settings:ContentSettings",
     "second_reader": "second_reader:SecondReaderSettings",
 }
-"""Where the settings of every gate that ships stand within ``lazaretto.gates``, for the file that ``init`` writes."""
+"""Places of the settings of every gate that ships, within ``lazaretto.gates``, for the file that ``init`` writes."""
 
 
 def _gate_settings() -> dict[str, type]:

@@ -58,7 +58,7 @@ class Rooms:
         self._count = 0
 
     def close(self) -> None:
-        """Nothing of it stays."""
+        """Delete the temporary store."""
         if self._ledger is not None:
             self._ledger.close()
         self._folder.cleanup()

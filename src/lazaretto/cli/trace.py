@@ -27,7 +27,7 @@ SHOWN = 20
 
 
 class Format(StrEnum):
-    """How a trace is written."""
+    """The format of a trace."""
 
     TEXT = "text"
     JSON = "json"

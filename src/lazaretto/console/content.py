@@ -52,7 +52,7 @@ def line(text: str, limit: int = 120) -> str:
 
 
 def quoted_spans(seen: Observation, verdicts: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
-    """Where the evidence of recorded verdicts stands in an item's text."""
+    """The places in an item's text that the evidence of recorded verdicts quotes."""
     found = []
     for evidence in evidence_of(verdicts):
         data = evidence.get("data") or {}

@@ -1,4 +1,4 @@
-"""Where the nodes of a map stand: a force layout in whole arrays, quick enough for ten thousand nodes.
+"""The layout of a map: a force layout in whole arrays, quick enough for ten thousand nodes.
 
 Nodes repel each other (a field on a grid, one convolution per round) and edges attract. Placed nodes keep their place.
 """

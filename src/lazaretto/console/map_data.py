@@ -37,17 +37,17 @@ class MapData:
     y: list[float]
     born: list[float | None]
     ill: list[float | None]
-    """When a node was infected; None: never. An agent is infected once it met an infected item."""
+    """The time a node was infected; None: never. An agent is infected once it met an infected item."""
     zero: list[int]
     """Patients zero."""
     holds: dict[int, list[float]]
     """Node -> moments at which it was held and let go, by turns, beginning with held."""
     edges: list[list[int]]
-    """From, to, kind."""
+    """Edges: from, to, kind."""
 
 
 class HoldLog:
-    """When items were held and let go, read from the ledger's tail."""
+    """The times at which items were held and released, read from the ledger's tail."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger, self._tail, self._opened = ledger, Tail(ledger, CHANGING), False
@@ -159,7 +159,7 @@ def _key(kind: int, name: str) -> str:
 
 
 def _edges(seen: Overview) -> np.ndarray[Any, Any]:
-    """From, to, kind: derivations come first if there are too many."""
+    """Edges (from, to, kind): derivations come first if there are too many."""
     shift = np.array([0, len(seen.items)])
     parts = [(seen.flow, FLOW), (seen.written + shift, WROTE), (seen.read + shift, READ)]
     rows = [np.column_stack([part, np.full(len(part), kind, np.int64)]) for part, kind in parts if len(part)]

@@ -32,7 +32,7 @@ class Visitor(Protocol):
 
     @property
     def name(self) -> str:
-        """As the key is named."""
+        """The key's name."""
         ...
 
     @property
@@ -95,7 +95,7 @@ class Sessions:
         self._entrance, self._nobody = entrance, nobody
         self._ledger = ledger.within(f"{ledger.namespace}.console")
         self._seen: OrderedDict[str, float] = OrderedDict()
-        """When this process last wrote down that a session is in use, by its digest."""
+        """By digest of a session, the time at which this process last recorded that it is in use."""
 
     def begin(self, name: str, role: str, identity: Identity) -> tuple[str, Session]:
         """A new session and the secret for its cookie."""
@@ -129,7 +129,7 @@ class Sessions:
             self._note(secret, {"ended": time.time()})
 
     def _read(self, secret: str) -> tuple[Mapping[str, Any] | None, float, bool]:
-        """How it began, when it was last in use, and whether it was closed."""
+        """Its first event, the time of its last use, and whether it was closed."""
         begun, seen, ended = None, 0.0, False
         for event in self._ledger.events(subject=_digest(secret), kinds=(EventKind.NOTED,)):
             body = event.body or {}

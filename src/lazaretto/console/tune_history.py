@@ -15,7 +15,7 @@ from lazaretto.learn.tuning import FEWEST, Counts, Make, Tuner, installed_gate
 DAYS = 30
 """Items of the last days are counted."""
 FRESH_S = 300.0
-"""So long a count of the history serves; a newer one is a click away."""
+"""Seconds for which a count of the history serves; a newer one is a click away."""
 
 
 @dataclass(frozen=True, slots=True)

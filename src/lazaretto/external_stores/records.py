@@ -84,16 +84,16 @@ class DueWrite:
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """How a store and the ledger differ."""
+    """The differences between a store and the ledger."""
 
     unknown: tuple[ExternalRecord, ...] = ()
-    """In the store and not in the ledger: nobody judged them. ``guard.stores.import_records`` takes them."""
+    """Records in the store and not in the ledger: nobody judged them. ``guard.stores.import_records`` takes them."""
     changed: tuple[ExternalRecord, ...] = ()
     """Records whose value differs from the judged one."""
     held: tuple[Ref, ...] = ()
-    """In the store, and held here: a write-back is due, or the caller put them back."""
+    """Records in the store that are held here: a write-back is due, or the caller put them back."""
     missing: tuple[Ref, ...] = ()
-    """In the ledger and in use, and not in the store any more."""
+    """Records in the ledger and in use that are not in the store any more."""
     same: int = 0
     """How many agree."""
 

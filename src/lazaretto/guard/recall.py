@@ -34,13 +34,13 @@ class Recalled:
     source: SourceClass
     time: float
     trust: float
-    """From 0 to 1: no more than that of the least trusted thing it was made from."""
+    """Trust from 0 to 1: at most that of the least trusted item in the lineage."""
     score: float | None
-    """How well it fits the query; higher is better, None without a query."""
+    """The fit with the query; higher is better, None without a query."""
     conflicts: tuple[str, ...] = ()
     """Items that contradict it, held ones too, until a person settles it: do not rely on it unchecked."""
     ref: Ref | None = None
-    """Where a store of your own keeps it."""
+    """The ref in a store of your own."""
 
 
 class Memories(tuple[Recalled, ...]):

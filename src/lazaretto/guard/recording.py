@@ -24,7 +24,7 @@ from lazaretto.types import Decision, Draft, EventKind, Observation, Ruling, Ver
 _TRIES = 10
 """How often the sources of an item may change while it is recorded."""
 FollowUps = Callable[[Observation, Decision], list[Draft]]
-"""Says which events belong to an item besides its ruling; they are recorded with it or not at all."""
+"""Gives further events of an item besides its ruling; they are recorded with it or not at all."""
 Owned = Callable[[Observation], tuple[Verdict | None, SeenRecord]]
 """The ruling for the owner of an item's record, with the record as it was seen."""
 

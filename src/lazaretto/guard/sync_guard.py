@@ -169,7 +169,7 @@ class SyncGuard(_Waiting[Guard], OldNames):
 
     @property
     def graph(self) -> ProvenanceGraph:
-        """Where items came from and whom they reached."""
+        """The provenance graph: lineage and reach of items."""
         return self.guard.graph
 
     @property

@@ -103,7 +103,7 @@ class FindingLog:
 
     def _forget(self) -> None:
         self.findings: dict[str, Finding] = {}
-        """By item, in the order they were found."""
+        """Findings by item, in the order they were found."""
         self.waiting: dict[str, Waiting] = {}
         self._taken: dict[str, dict[str, Waiting]] = {}
         """Receipt -> the rulings that waited until then, by item: undoing it brings them back to the queue."""

@@ -194,7 +194,7 @@ def _most_alike_first(above: Sequence[Observation], item: Observation) -> list[s
 
 
 def _origin(infected: Sequence[str], graph: ProvenanceGraph) -> str:
-    """Of the infected items the one that most of them come from; the earliest where several explain as many."""
+    """The infected item that most of them come from; the earliest if several explain as many."""
     inside = set(infected)
     born = graph.births(infected)
     candidates = graph.roots_among(infected) or infected

@@ -258,7 +258,7 @@ class Incidents:
         reached: Sequence[IncidentItem],
         since: tuple[int, Mapping[str, int]],
     ) -> State:
-        """How it stands; ``since``: the last finding, and when each item was last judged."""
+        """The incident's state; ``since``: the last finding, and when each item was last judged."""
         findings = {item: self._log.findings[item] for item in group.findings}
         if all(finding.innocent for finding in findings.values()):
             return "cleared"

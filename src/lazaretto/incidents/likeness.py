@@ -18,7 +18,7 @@ ORIGIN = 0.7
 """The same for something that nobody found and that may be where a finding began: honest notes share phrases, too."""
 _KEPT_CHARS = 2_000
 KNOWN = "blocklist:"
-"""How the rule of a ruling begins that only says: this was found before."""
+"""Prefix of the rules that only recognize an earlier finding."""
 _ALONE = (*FOR_DESCENT, "records:")
 _WORD = re.compile(r"\w+")
 

@@ -52,12 +52,12 @@ class Day:
     flagged: int
     """Held, or would have been."""
     harmful: int
-    """Of these a person called so many harmful."""
+    """Number of these that a person labelled harmful."""
     benign: int
     waiting: int
-    """Of these nobody has labelled so many."""
+    """Number of these that nobody has labelled."""
     copies: int = 0
-    """Of the benign ones so many are copies of another, and were settled with it."""
+    """Number of the benign ones that are copies of another, and were settled with it."""
 
 
 @dataclass(frozen=True, slots=True)

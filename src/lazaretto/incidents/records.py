@@ -31,7 +31,7 @@ class IncidentItem:
     shown: bool
     """Whether recall may still return it."""
     standing: str
-    """How it stands: in recall, held, hidden, replaced, released, erased, or not a memory."""
+    """Its state: in recall, held, hidden, replaced, released, erased, or not a memory."""
     rule: str
     """The rule that found it, or that of its last ruling."""
     risk: float | None
@@ -43,7 +43,7 @@ class AgentReached:
 
     agent: str
     time: float
-    """When it first met one."""
+    """The time it first met one."""
     hops: int
     """0 for who brought patient zero in."""
     to_screen: bool
@@ -72,7 +72,7 @@ class TimelineEntry:
     subject: str
     agent: str
     says: str
-    """In a few words."""
+    """A few words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +104,9 @@ class Incident:
     brought_by: str
     """The agent that wrote it."""
     opened: float
-    """When the first item of it was seen."""
+    """The time at which its first item was seen."""
     found: float
-    """When the first of it was found."""
+    """The time of its first finding."""
     updated: float
     items: tuple[IncidentItem, ...]
     """Patient zero first, then findings and carriers in time order."""

@@ -99,7 +99,7 @@ def to_markdown(incident: Incident) -> str:
 
 
 def outcome(success: bool | None) -> str:
-    """How a decision went, in a word."""
+    """The outcome of a decision, in a word."""
     return "unknown" if success is None else "well" if success else "wrong"
 
 

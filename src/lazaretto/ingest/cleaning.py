@@ -18,7 +18,7 @@ JudgePicture = Callable[[bytes], Awaitable[str | None]]
 """None if a picture may be shown, else the words to put in its place."""
 UNREADABLE = "[withheld by lazaretto: it could not be judged: it {why}]"
 MOST_PIECES = 40
-"""So many pieces are judged each by itself; where there are more, the whole is withheld."""
+"""The most pieces that are judged each by itself; with more, the whole is withheld."""
 MOST_TOGETHER = 200_000
 """Characters that are judged as one text."""
 
@@ -30,7 +30,7 @@ class Cleaned:
     value: Any
     """Itself where nothing was held."""
     changed: tuple[tuple[Path, bool], ...] = ()
-    """Where words were put: path, and whether it is a key."""
+    """Places of replaced words: path, and whether it is a key."""
     whole: str | None = None
     """The words that stand for all of it, where no part of it may be passed on."""
 

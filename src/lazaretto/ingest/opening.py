@@ -1,4 +1,4 @@
-"""How a Python value of any kind is opened: its parts, and how it is made again from changed parts.
+"""Opens a Python value of any kind: its parts, and how it is made again from changed parts.
 
 An object is read by its attributes. One that holds more (made in C, a socket, an iterator) is reported as unreadable.
 """

@@ -208,7 +208,7 @@ _FEWEST_ENCODED = 400
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _FEWEST_OF_PICTURE = 40
 _PICTURES = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "Qk")
-"""How base64 of the kinds of pictures begins."""
+"""The first characters of pictures in base64."""
 _FEWEST_SIGNS = 10
 """Different signs without which nothing of some length is base64."""
 

@@ -27,7 +27,7 @@ class Saved:
     file: str
     head: Head
     sha256: str
-    """Of the file."""
+    """Digest of the file."""
 
 
 def back_up(url: str | None, folder: Path) -> tuple[Saved, ...]:

@@ -22,7 +22,7 @@ from lazaretto.ledger.signing import PublicKey
 from lazaretto.types import Draft, EventKind, Head, plain
 
 WITNESSED = "checkpoint:"
-"""How the subject of an event begins by which one store keeps a checkpoint of another."""
+"""Prefix of the subject of an event by which one store keeps a checkpoint of another."""
 _STATEMENT = b"lazaretto checkpoint v1\0"
 _HTTP_SECONDS = 5
 

@@ -16,7 +16,7 @@ Content = tuple[bytes, SourceClass]
 
 class _Items(Protocol):
     def items(self, *, ids: Sequence[str], hidden: bool, limit: int | None) -> list[Observation]:
-        """As of a ledger."""
+        """The items of a ledger."""
         ...
 
 

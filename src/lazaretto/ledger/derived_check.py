@@ -48,7 +48,7 @@ def _named(key: Iterable[Any]) -> str:
 
 
 def _order(value: Any) -> tuple[int, Any]:
-    """As both databases put keys: numbers first, then texts and bytes by their bytes."""
+    """A sort key in the order of both databases: numbers first, then texts and bytes by their bytes."""
     if isinstance(value, (int, float)):
         return 0, value
     return 1, value.encode() if isinstance(value, str) else b"" if value is None else bytes(value)

@@ -21,7 +21,7 @@ EdgeFields = tuple[str, str, str, float]
 
 
 EdgeEnd = Literal["source", "target"]
-"""Where an edge begins or ends."""
+"""The end of an edge."""
 
 
 class EdgeColumns(NamedTuple):

@@ -24,7 +24,7 @@ def changes_so_far(ledger: Ledger, kinds: Collection[EventKind], until: int) -> 
 
 
 def states_before(ledger: Ledger, events: Mapping[str, int]) -> dict[str, ItemState]:
-    """How items stood, each before an event; those that were not there yet are left out."""
+    """The state of each item before an event; items that did not exist yet are left out."""
     about = ledger.events_about(events, (EventKind.SEEN, *CHANGING))
     elsewhere = ledger.events(kinds=(EventKind.REPAIRED, EventKind.UNDONE, EventKind.SUPERSEDED))
     by_seq = {event.seq: event for event in (*about, *elsewhere)}

@@ -33,7 +33,7 @@ Change = tuple[str, str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ItemState:
-    """How an item stands now."""
+    """The present state of an item."""
 
     hidden: bool = False
     """A repair took it out of sight."""

@@ -131,7 +131,7 @@ _kinds = _statements(
 
 
 def _provable(connection: sa.Connection) -> None:
-    """Only what can be held to the chain: nodes follow from its length, and no moment stands beside a step."""
+    """Keep only data that the chain proves: nodes follow from its length, and a step has no time."""
     connection.exec_driver_sql("DELETE FROM lz_tree")  # up to now it reached as far as the last checkpoint
     for tenant, seq in connection.execute(sa.select(heads.c.tenant, heads.c.seq)).all():
         merkle.extend(connection, tenant, 0, seq)

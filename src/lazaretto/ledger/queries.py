@@ -21,7 +21,7 @@ from lazaretto.types import Channel, Edge, EdgeKind, Event, EventKind, Observati
 
 _FIRST_PAGE, _LARGEST_PAGE = 64, 1000
 _PAGE_BYTES = 1 << 20
-"""Of bodies that a page of events should have: those of repairs can be a thousand times longer than those of items."""
+"""Bytes of bodies in a page of events: bodies of repairs can be a thousand times longer than those of items."""
 _EDGE_PAGE = 5_000
 _MOST_IDS = 10_000  # in one statement: both databases take three times as many
 _LAST = (1 << 63) - 1
@@ -142,7 +142,7 @@ def _about(
 
 
 def _about_statement(dialect: str, subjects: int, kinds: int, last: bool) -> str:
-    """By the subjects' index."""
+    """The statement that uses the subjects' index."""
     mark = "?" if dialect == "sqlite" else "%s"
     table = "lz_events INDEXED BY lz_events_subject" if dialect == "sqlite" else "lz_events"
     what = "subject, MAX(seq)" if last else ", ".join(column.name for column in events.c)
@@ -330,7 +330,7 @@ def observations_at(connection: sa.Connection, namespace: str, seqs: Sequence[in
 
 
 def read_states(connection: sa.Connection, namespace: str, ids: Iterable[str]) -> dict[str, ItemState]:
-    """How items stand now; those the tenant does not have are left out."""
+    """The present states of items; those the tenant does not have are left out."""
     tenant = tenant_of(connection, namespace)
     found: dict[str, ItemState] = {}
     for chunk in chunks(dict.fromkeys(ids)):

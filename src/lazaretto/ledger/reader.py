@@ -35,7 +35,7 @@ class LedgerReader:
 
     @property
     def url(self) -> str:
-        """Where it is stored, without any password."""
+        """The store's URL, without any password."""
         return self._store.url
 
     def _tenant(self, connection: sa.Connection) -> int | None:
@@ -92,14 +92,14 @@ class LedgerReader:
         return found[0]
 
     def state(self, item: str) -> ItemState:
-        """How an item stands now."""
+        """The present state of an item."""
         state = self.states([item]).get(item)
         if state is None:
             raise UnknownItem(item, self.namespace)
         return state
 
     def states(self, ids: Iterable[str]) -> dict[str, ItemState]:
-        """How items stand now, many at once; unknown ones are left out."""
+        """The present states of items, many at once; unknown ones are left out."""
         ids = tuple(ids)
         if not ids:
             return {}
@@ -178,7 +178,7 @@ class LedgerReader:
             return fingerprints.find(connection, self.namespace, kind, keys)
 
     def ref_states(self, wanted: Iterable[Ref]) -> dict[Ref, RefState]:
-        """How records in stores of the caller's own stand, by ref; those nobody recorded are left out."""
+        """The states of records in stores of the caller's own, by ref; unrecorded ones are left out."""
         with self._store.reading() as connection:
             tenant = self._tenant(connection)
             return {} if tenant is None else refs.states(connection, tenant, wanted)

@@ -36,7 +36,7 @@ class Rebuilt:
     """The result of a rebuild."""
 
     events: int
-    """Of the chain that it was made from."""
+    """Number of events in the chain that it was made from."""
     fault: str
     """The fault before the rebuild; empty if there was none."""
     claims_lost: tuple[str, ...] = ()

@@ -34,7 +34,7 @@ Row = tuple[str, str, str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class RefState:
-    """How one ref stands."""
+    """The state of one ref."""
 
     ref: Ref
     wanted: str
@@ -145,7 +145,7 @@ _DUE = "AND COALESCE(shown.item, '') <> CASE WHEN believed.told = 'stored' THEN 
 
 
 def states(connection: sa.Connection, tenant: int, wanted: Iterable[Ref]) -> dict[Ref, RefState]:
-    """How some refs stand; those nobody recorded are left out."""
+    """The states of some refs; unrecorded ones are left out."""
     statement = sa.text(_STATES.format(chosen="AND ref IN :refs", only="")).bindparams(
         sa.bindparam("refs", expanding=True)
     )
@@ -157,7 +157,7 @@ def states(connection: sa.Connection, tenant: int, wanted: Iterable[Ref]) -> dic
 
 
 def of_system(connection: sa.Connection, tenant: int, system: str, *, due: bool) -> Iterator[RefState]:
-    """How every ref of a system stands, or only those where something has to be written back; oldest first."""
+    """The states of all refs of a system, or only of those with a due write; oldest first."""
     statement = _STATES.format(chosen="AND system = :system", only=_DUE if due else "")
     rows = connection.execute(sa.text(statement), {"tenant": tenant, "system": system}).all()
     return map(_state, rows)

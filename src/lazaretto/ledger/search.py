@@ -28,7 +28,7 @@ MOST_HITS = 2_000
 """Visible memories with one word of a query that are ranked, the newest: of a rare word all, of a common one enough."""
 EXPECTED_WORDS = "expected_words"
 AVERAGES, STRUCTURE = 1, 10
-"""Where FTS5 keeps how many words there are, and which segments its index is made of."""
+"""Rows in which FTS5 keeps the number of words, and the segments of its index."""
 _SEGMENT_BITS, _PAGE_BITS = 37, 31
 # contentless: the text itself lies in the event, once
 _FTS = "USING fts5(text, content='', tokenize='unicode61 remove_diacritics 0')"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 HANDOVER = "key:"
-"""How the subject of an event begins by which a key hands over to another."""
+"""Prefix of the subject of an event by which a key hands over to another."""
 _HEAD = b"lazaretto head v1\0"
 
 
@@ -55,7 +55,7 @@ class PublicKey:
 
     @classmethod
     def from_hex(cls, text: str) -> PublicKey:
-        """From the 64 characters that ``ledger key`` prints."""
+        """Read the 64 characters that ``ledger key`` prints."""
         try:
             raw = bytes.fromhex(text.strip())
         except ValueError:

@@ -44,7 +44,7 @@ def standing_events(
 
 
 def without_taken_back(events: Iterable[Event]) -> list[Event]:
-    """Of the events about one item, withdrawals among them, those that count."""
+    """The events that count, of the events about one item, withdrawals included."""
     found = list(events)
     gone = taken_back(event for event in found if event.kind is EventKind.WITHDRAWN)
     return [event for event in found if event.kind is not EventKind.WITHDRAWN and event.seq not in gone]

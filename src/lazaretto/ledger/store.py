@@ -165,7 +165,7 @@ class Store:
         self.engine = engine
         self.address = url.render_as_string(hide_password=False)
         self.url = url.render_as_string(hide_password=True)
-        """Where it is, without the password."""
+        """The URL, without the password."""
         self.read_only = read_only
         self.scrubbed = True
         """False while erased bytes may still lie in SQLite's log."""

@@ -30,7 +30,7 @@ from lazaretto.ledger.schema import claims, events, items
 from lazaretto.types import EventKind
 
 ABOUT = "claims:"
-"""How the subject of an event begins that records the claims of an item which was there before."""
+"""Prefix of the subject of an event that records the claims of an older item."""
 RECORD = "claims"
 """Key of the record of claims in an event's body."""
 PLACES = 1 << 20
@@ -103,7 +103,7 @@ class KeptClaims:
 
     @classmethod
     def of(cls, claims: Sequence[ClaimRow]) -> KeptClaims:
-        """From the claims read in a text."""
+        """Make them from the claims read in a text."""
         if len(claims) >= PLACES:
             raise InputError("claims", f"are {len(claims):,}", f"An item may have {PLACES - 1:,}")
         vectors = _rounded(np.array([row.vector for row in claims], np.float32).reshape(len(claims), DIMENSION))
@@ -332,7 +332,7 @@ def _probed(vector: Floats) -> list[int]:
 
 
 def _distance(words: NDArray[np.uint64], bits: NDArray[np.uint64]) -> NDArray[np.uint16]:
-    """In how many bits each row differs."""
+    """The number of bits in which each row differs."""
     total = np.zeros(words.shape[1], np.uint16)
     for word, bit in zip(words, bits, strict=True):
         total += np.bitwise_count(word ^ bit)

@@ -117,7 +117,7 @@ def _add_questions(tool: Callable[[Tool], None], guard: Guard) -> None:
 
     @tool
     async def trace(item: Annotated[str, Field(description="Id of an item.")]) -> dict[str, Any]:
-        """Where an item came from and what it reached."""
+        """An item's lineage and reach."""
         graph = guard.graph
 
         def traced() -> dict[str, Any]:

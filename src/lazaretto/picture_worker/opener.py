@@ -16,11 +16,11 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
 FRAMES_SHOWN = 3
-"""Of an animation judges see the first, the middle and the last frame."""
+"""Frames of an animation that judges see: the first, the middle and the last."""
 SIDE = 1280
 """Frames for judges fit a square of this side: letters a person can read at a glance survive it."""
 GREY_SIDE, COLOUR_SIDE = 32, 4
-"""How small a picture is made to be known by its looks."""
+"""Sides of the small pictures for hashes."""
 MAX_TEXT = 100_000
 """Characters of text that are read out of one picture."""
 MAX_TEXTS = 64

@@ -22,7 +22,7 @@ from lazaretto.picture_worker.opener import FRAMES_SHOWN, SIDE, Frame, Header, O
 
 WORKERS = 2
 CLOCK = 3
-"""By the clock a picture may take so many times its processor time, for the machine may be busy."""
+"""A picture may take so many times its processor time by the clock, because the machine may be busy."""
 MOST_FACTS, MOST_PIXELS = 16 << 20, FRAMES_SHOWN * SIDE * SIDE * 3
 """The largest reply that is believed."""
 CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL}
@@ -140,7 +140,7 @@ class _Worker:
 
 
 class WorkerPool:
-    """At most ``WORKERS`` processes; who comes later waits for one."""
+    """At most ``WORKERS`` processes; later callers wait for one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -192,7 +192,7 @@ class WorkerPool:
 
     @property
     def pids(self) -> list[int]:
-        """Of the processes that stand ready or work."""
+        """Process ids of the workers that are ready or at work."""
         with self._lock:
             return [worker._process.pid for worker in self._workers]
 
@@ -222,7 +222,7 @@ class WorkerPool:
             self._free.put(None)
 
     def forget(self) -> None:
-        """In a forked process: the workers are the parent's."""
+        """Forget the workers in a forked process: they are the parent's."""
         for worker in self._workers:
             worker.forget()
 

@@ -1,4 +1,4 @@
-"""Where a picture's own bytes end, so that another file behind them is noticed. Nothing is decoded."""
+"""Finds the end of a picture's own bytes, so that another file behind them is noticed. Nothing is decoded."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _WEBP_CHUNKS = frozenset((b"VP8 ", b"VP8L", b"VP8X", b"ALPH", b"ANIM", b"ANMF", 
 
 
 def _webp_end(data: bytes) -> int:
-    """After the last chunk that a picture can have: the size in the header is a claim of whoever wrote it."""
+    """The end after the last chunk that a picture can have: the size in the header is only its writer's claim."""
     place, stop = 12, min(len(data), 8 + int.from_bytes(data[4:8], "little"))
     while place + 8 <= stop and data[place : place + 4] in _WEBP_CHUNKS:
         length = int.from_bytes(data[place + 4 : place + 8], "little")
@@ -89,7 +89,7 @@ _MOST_RUNS = 1_000_000
 
 
 def _bmp_end(data: bytes) -> int:
-    """After the pixels, or the colour profile behind them: the size in the header is a claim of whoever wrote it."""
+    """The end after the pixels, or their colour profile: the size in the header is only its writer's claim."""
     if len(data) < 54 or _number(data, 14) < 40:  # the header of OS/2: it has no compression
         wide, high, bits = (int.from_bytes(data[at : at + 2], "little") for at in (18, 20, 24))
         return min(len(data), _number(data, 10) + _rows(wide, high, bits))

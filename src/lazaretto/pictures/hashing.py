@@ -1,4 +1,4 @@
-"""What a picture is known by from afar: a hash that stays when it is shrunk, encoded anew or slightly changed."""
+"""Perceptual hash of a picture: it stays when the picture is shrunk, encoded again or slightly changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COSINES = np.cos(np.pi * (2 * np.arange(GREY_SIDE)[None, :] + 1) * np.arange(_F
 
 @dataclass(frozen=True, slots=True)
 class PerceptualHash:
-    """What a picture looks like from afar: a 64-bit perceptual hash and a coarse grid of colours."""
+    """The look of a picture from afar: a 64-bit perceptual hash and a coarse grid of colours."""
 
     hash: int
     colours: bytes
@@ -43,7 +43,7 @@ class PerceptualHash:
         return max(abs(a - b) for a, b in zip(self.colours, other.colours, strict=True))
 
     def hex(self) -> str:
-        """As text, for storing."""
+        """The hash as text, for storing."""
         return f"{self.hash:016x}{self.colours.hex()}"
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What a picture says in words: text in its file, codes, and lettering, also upside down.
+"""The words of a picture: text in its file, codes, and lettering, also upside down.
 
 Each is one more reading that the gates for text judge. Codes and lettering need the ``vision`` extra.
 """
@@ -29,7 +29,7 @@ _CONFIDENCE = 0.5
 _UPRIGHT = 0.9
 """Letters that stand upright are read with more confidence than this; below it they are turned and read again."""
 _KEPT_BYTES = 4 << 20
-"""Of lettering that was read last."""
+"""Bytes of lettering that was read last."""
 _LOCK = threading.Lock()
 """The OCR engine keeps state between its stages; one picture at a time goes through it."""
 
@@ -64,7 +64,7 @@ def lettering(found: Opened) -> tuple[PictureText, ...]:
     with _LOCK:
         known = _seen.get(key)
         if known is None:
-            known = tuple(dict.fromkeys(one for frame in frames for one in (*_codes(frame), *_letters(frame))))
+            known = tuple(dict.fromkeys(text for frame in frames for text in (*_codes(frame), *_letters(frame))))
             _seen.put(key, known)
         return known
 
@@ -72,17 +72,17 @@ def lettering(found: Opened) -> tuple[PictureText, ...]:
 def _letters(frame: Any) -> list[PictureText]:
     upright = read_lettering(frame)
     if not upright or min(score for _, score in upright) >= _UPRIGHT:
-        return _said(LETTERING, upright)
+        return _as_texts(LETTERING, upright)
     turned = read_lettering(frame.rotate(180))
     # some lines may stand this way and some the other: both are judged, without what neither could read
-    return [*_said(LETTERING, upright), *(_said(TURNED, turned) if _mean(turned) > _mean(upright) else [])]
+    return [*_as_texts(LETTERING, upright), *(_as_texts(TURNED, turned) if _mean(turned) > _mean(upright) else [])]
 
 
 def _mean(lines: list[tuple[str, float]]) -> float:
     return sum(score for _, score in lines) / len(lines) if lines else 0.0
 
 
-def _said(view: str, lines: list[tuple[str, float]]) -> list[PictureText]:
+def _as_texts(view: str, lines: list[tuple[str, float]]) -> list[PictureText]:
     words = " ".join(line for line, score in lines if score >= _CONFIDENCE)
     return [PictureText(view, words)] if words else []
 

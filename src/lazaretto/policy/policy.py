@@ -200,7 +200,7 @@ class RepairLimits:
 
 @dataclass(frozen=True, slots=True)
 class LedgerProofPolicy:
-    """How the record proves itself."""
+    """Proofs of the record: signatures and witnesses."""
 
     __pydantic_config__ = CLOSED
     key: Annotated[str, Field(description="File of the key that signs appended events; empty: nothing is signed.")] = ""
@@ -235,7 +235,7 @@ class Influence:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """When memories are judged again."""
+    """The times at which memories are judged again."""
 
     __pydantic_config__ = CLOSED
     every: Annotated[

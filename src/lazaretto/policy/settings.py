@@ -1,4 +1,4 @@
-"""How the tables of a policy are read: strictly, into frozen dataclasses, with errors that name the key.
+"""Reads the tables of a policy: strictly, into frozen dataclasses, with errors that name the key.
 
 A gate describes its settings as such a dataclass and calls ``read_settings``.
 """
@@ -40,10 +40,10 @@ def _ordered(band: tuple[float, float]) -> tuple[float, float]:
 
 
 Band = Annotated[tuple[Share, Share], AfterValidator(_ordered)]
-"""From one number to another, both from 0 to 1."""
+"""A range of two numbers, both from 0 to 1."""
 
 TABLE, PLAIN = "(table)", "(plain)"
-"""How pydantic marks which form of a setting it read; never part of a key that people see."""
+"""Pydantic's marks for the form of a setting it read; never part of a key that people see."""
 
 
 def setting_form(value: Any) -> str:

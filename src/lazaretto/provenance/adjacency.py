@@ -23,7 +23,7 @@ class FoundEdges(NamedTuple):
     """Edges as columns of equal length."""
 
     owners: Ints
-    """Where the source stands among the nodes asked about."""
+    """The place of the source among the nodes asked about."""
     targets: Ints
     times: Floats
     tags: NDArray[np.uint8]

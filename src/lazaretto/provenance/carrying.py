@@ -18,7 +18,7 @@ from lazaretto.ledger.chunking import chunks
 from lazaretto.types import EventKind, Observation, Ruling
 
 RUN = 6
-"""So many words in a row that two texts share are not chance."""
+"""Words in a row that two texts do not share by chance."""
 MOST = 0.6
 """The share of another text's content words from which a text repeats it."""
 FEWEST = 4
@@ -75,9 +75,9 @@ class Marks(NamedTuple):
     telling: set[int]
     """One that is shared is enough: of a value, of words in a row, of a picture or a record."""
     words: set[int]
-    """Of single words: it depends on how many are shared."""
+    """Marks of single words: the number of shared ones counts."""
     phrase: int = 0
-    """Of how many words a text is that is short enough to count as a whole; 0 for others."""
+    """Number of words, if the text is short enough to count as a whole; 0 for others."""
 
 
 def marks_of_poison(poison: Observation) -> Marks:

@@ -269,7 +269,7 @@ class ProvenanceGraph:
             return tuple(item for item, number in zip(items, numbers, strict=True) if number not in made)
 
     def births(self, items: Sequence[str]) -> dict[str, float]:
-        """When items were written."""
+        """The times at which items were written."""
         with self._fresh() as index:
             numbers = [index.item_number(item) for item in items]
             index.read_behind(numbers)

@@ -42,9 +42,9 @@ class HeldIndex:
     def _empty(self) -> None:
         self._is_held: dict[str, bool] = {}
         self._numbers: dict[str, int] = {}
-        """Of the items whose marks are kept."""
+        """Numbers of the items whose marks are kept."""
         self._content: dict[int, int] = {}
-        """By an item's number, of how many telling words it has marks."""
+        """By an item's number, the number of telling words with marks."""
         self._phrases = set[int]()
         """How many words the short texts among them have."""
         self._next = 0

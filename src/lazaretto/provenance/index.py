@@ -77,7 +77,7 @@ class GraphLedger(EdgeReader, Protocol):
         ...
 
     def states(self, ids: Iterable[str]) -> dict[str, ItemState]:
-        """How these items stand now; unknown ones are left out."""
+        """The present states of items; unknown ones are left out."""
         ...
 
 
@@ -178,7 +178,7 @@ class GraphIndex:
             self._add_edges(self._near.around(self.items.names[n] for n in numbers))
 
     def read_agents(self, agents: Iterable[str]) -> None:
-        """Read the reads of agents."""
+        """Read the edges from agents to the items they read."""
         if self._near is not None:
             self._add_edges(self._near.read_by(agents))
 
@@ -341,7 +341,7 @@ class GraphIndex:
         return np.frombuffer(self.births, np.float64)
 
     def carries_until_now(self) -> Floats:
-        """When items stop carrying influence, as an array; a view like ``births_now``."""
+        """The times at which items stop carrying influence, as an array; a view like ``births_now``."""
         return np.frombuffer(self.influence.carries_until, np.float64)
 
     def reachable(

@@ -1,4 +1,4 @@
-"""Where a set of infected items began: the origin that explains most of them, and how ties are decided.
+"""The origin of a set of infected items: the one that explains most of them, and how ties are decided.
 
 Much of the graph is inferred: an agent that recalled ten notes is linked to all ten. So stated ways back count for more
 than inferred ones, and held items or little trusted sources for more than merely earlier ones.

@@ -37,7 +37,7 @@ class Suspect:
     """Failed decisions that rest on it, directly or through items that came from it."""
     succeeded: int
     chance: float | None
-    """How likely so many failures are if it were innocent; None where no decision succeeded to compare with."""
+    """The chance of so many failures if it were innocent; None if no decision succeeded to compare with."""
     unexplained: int
     """Failed decisions that no stronger suspect stands behind; 0: it may only keep bad company."""
     voices: int = 0
@@ -94,7 +94,7 @@ def _chances(uses: Mapping[str, tuple[int, int]], failed: int, good: int) -> dic
 
 
 def tail(hits: int, drawn: int, marked: int, total: int) -> float:
-    """How likely at least ``hits`` of ``drawn`` are among the ``marked`` of ``total``."""
+    """The chance that at least ``hits`` of ``drawn`` are among the ``marked`` of ``total``."""
 
     def log_choose(n: int, k: int) -> float:
         return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)

@@ -32,7 +32,7 @@ class BlastRadius:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Where one item came from."""
+    """The lineage of one item."""
 
     item: str
     items: Sequence[TraceStep]
@@ -62,7 +62,7 @@ class Ground:
     """The ground of several items, taken together."""
 
     trust: float
-    """Of the least trusted of them and of all they came from."""
+    """The least trust of these items and of their lineages."""
     roots: frozenset[str]
     """The items that came from nothing the ledger knows."""
 
@@ -98,4 +98,4 @@ class Trust:
     weakest: str
     """The item that sets the value; the nearest one where several do."""
     path: tuple[str, ...]
-    """From the item asked about back to the weakest, both included."""
+    """The path from the item asked about back to the weakest, both included."""

@@ -46,7 +46,7 @@ class _Search:
         return [*await self.find(keys[:half]), *await self.find(keys[half:])]
 
     async def leave_one_out(self, keys: tuple[str, ...]) -> list[str]:
-        """Where halves look healthy and the whole does not: the one without which the rest is healthy."""
+        """If halves look healthy and the whole does not: the one without which the rest is healthy."""
         for key in keys:
             if self.tests >= self.most_tests:
                 break

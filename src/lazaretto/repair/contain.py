@@ -92,7 +92,7 @@ def called_benign(item: str, ledger: Ledger) -> bool:
 
 
 def independent_share(item: str, tainted: set[str], view: RepairView) -> float:
-    """Of the roots an item rests on, the share that is not among the tainted; one root counts once."""
+    """The share of an item's roots that is not tainted; one root counts once."""
     lineage = view.graph.lineage(item)
     above = [step.id for step in lineage.items if step.id != item]
     roots = {root.id for root in view.ledger.items(ids=above, hidden=True, limit=None) if not root.parents}

@@ -22,7 +22,7 @@ from lazaretto.types import Draft, EventKind, RepairPlan, RepairStep, new_id, pl
 WHAT = "proposal"
 """The value of ``what`` in the NOTED events of a proposal."""
 _OPEN = (WHAT, "open")
-"""Under which the ledger's index of fingerprints has those that wait."""
+"""Kind and key of waiting proposals in the ledger's index of fingerprints."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ class RepairRequest:
     """The item to repair, and the reason."""
 
     item: str
-    """Where it starts."""
+    """The item it starts from."""
     reason: str = ""
 
 

@@ -1,1 +1,1 @@
-"""Scanning a store that others keep for poisoned and contradicting texts and secrets."""
+"""Scans a store that others keep, for poisoned and contradicting texts and secrets."""

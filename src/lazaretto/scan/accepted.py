@@ -23,7 +23,7 @@ from lazaretto.scan.run import ScanReport
 BASELINE, INLINE = "baseline", "inline"
 FORMAT = "lazaretto scan baseline 1"
 MARK = re.compile(r"lazaretto:\s*ignore\s+([a-z_]+(?:\s*,\s*[a-z_]+)*)")
-"""On the line of the finding or the one before it: names rules, never all of them."""
+"""A mark on the line of the finding or the one before it: it names rules, never all of them."""
 
 
 def fingerprint(finding: ScanFinding) -> str:

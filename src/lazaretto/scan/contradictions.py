@@ -24,7 +24,7 @@ ALIKE = 0.6
 SURE = 0.8
 """Least probability, by the relation model, that both cannot hold."""
 _MOST_PARTNERS = 8
-"""Of one claim that are compared: templates fill stores with sentences that differ in a word."""
+"""Partners of one claim that are compared: templates fill stores with sentences that differ in a word."""
 _MOST_IN_BLOCK = 400
 """Claims that share their rarest words, at most: beyond that they are a form, and no statement."""
 _AT_ONCE = 256
@@ -65,7 +65,7 @@ class StoreClaims:
         self._database = sqlite3.connect("")  # a file without a name, once it is larger than a small cache
         self._database.executescript(_TABLES)
         self.frequency: Counter[str] = Counter()
-        """Of each word, over all claims."""
+        """Frequency of each word, over all claims."""
 
     def add(
         self, digest: bytes, text: str, marks: Iterable[ClaimMark], record: str = "", place: str = "",

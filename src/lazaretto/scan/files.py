@@ -26,7 +26,7 @@ INSTRUCTIONS = frozenset(
 """Files that are written to instruct agents."""
 _LEFT_OUT = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".mypy_cache"})
 MOST_BYTES = 64_000_000
-"""Of one note: a larger one is named as unread."""
+"""Largest note, in bytes: a larger one is named as unread."""
 MOST_LINE = 16_000_000
 
 

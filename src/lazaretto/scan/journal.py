@@ -26,7 +26,7 @@ _FORMAT = 3
 
 
 def journal_path(target: str, settings: ScanSettings) -> Path:
-    """Where the journal of a scan lies: in the user's cache folder, one for each target and settings."""
+    """The path of a scan's journal: in the user's cache folder, one for each target and settings."""
     name = hashlib.sha256(orjson.dumps([target, asdict(settings), version("lazaretto")])).hexdigest()[:24]
     return Path(platformdirs.user_cache_dir("lazaretto")) / "scans" / f"{name}.sqlite"
 

@@ -48,7 +48,7 @@ class Hit:
     """One sentence; it never repeats a secret."""
     start: int = 0
     end: int = 0
-    """Where in the text, in characters."""
+    """The place in the text, in characters."""
     risk: float = 1.0
 
 
@@ -86,7 +86,7 @@ class SourceTally:
     skipped_files: int = 0
     """Files of other kinds, which were not read."""
     skipped_folders: list[str] = field(default_factory=list)
-    """Of packages and tools: not looked into."""
+    """Folders of packages and tools, which are not looked into."""
     unreadable: list[str] = field(default_factory=list)
     """Parts that should have been read and could not be, with the reason."""
 

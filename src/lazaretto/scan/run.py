@@ -34,7 +34,7 @@ class ScanReport:
     target: str
     records: int = 0
     findings: list[ScanFinding] = field(default_factory=list)
-    """In the order of the store; contradictions last."""
+    """Findings in the order of the store; contradictions last."""
     skipped_files: int = 0
     unreadable: list[str] = field(default_factory=list)
     judged_before: int = 0

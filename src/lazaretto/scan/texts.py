@@ -1,4 +1,4 @@
-"""From the values that stores keep to the words in them, and from long texts to parts with line numbers."""
+"""Finds the words in the values that stores keep, and cuts long texts into parts with line numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 TEXT_FIELDS = ("text", "content", "memory", "data", "document", "page_content", "value", "note", "message", "fact")
-"""Where stores keep the words of a memory, most usual first."""
+"""Fields in which stores keep the words of a memory, most usual first."""
 _LABELS = frozenset(
     [
         "id", "key", "name", "hash", "type", "kind", "role", "agent", "agent_id", "user", "user_id", "run_id",

@@ -46,7 +46,7 @@ AGENT, NAMESPACE = "x-lazaretto-agent", "x-lazaretto-namespace"
 CONVERSATION, KEY = "x-lazaretto-conversation", "x-lazaretto-key"
 USER_SOURCE = "x-lazaretto-user-source"
 OPEN = "open"
-"""How the principal of a proxy without keys is called."""
+"""Name of the principal of a proxy without keys."""
 MOST_ANSWER_BYTES = 32_000_000
 ALIVE_S = 5.0
 """Between two comments on a stream that is held back."""
@@ -67,7 +67,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class ProxySettings:
-    """Where the model is, and how patiently it is waited for."""
+    """The model's address, and how long to wait for it."""
 
     upstream: str
     """Base URL without ``/v1``, for example ``https://api.openai.com``."""
@@ -83,7 +83,7 @@ class _Call:
 
     request: Request
     path: str
-    """As it is sent on."""
+    """The path as it is sent on."""
     dialect: Dialect
     body: Json
     auditor: ConversationAuditor

@@ -26,7 +26,7 @@ class ToolCall:
 
     name: str
     arguments: Any
-    """As an object; None where they cannot be read."""
+    """The arguments as an object; None if they cannot be read."""
 
 
 def calls_in(answer: Json) -> list[ToolCall]:

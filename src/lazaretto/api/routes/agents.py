@@ -99,7 +99,7 @@ async def recall(body: RecallBody, guard: TheGuard, caller: Anyone) -> Response:
 
 @router.post("/recall/refs", response_model=RecalledRefs)
 async def recall_refs(body: RecallRefsBody, guard: TheGuard, caller: Anyone) -> Response:
-    """Of records in your own store, those that an agent may use; the reading is recorded."""
+    """The records in your own store that an agent may use; the reading is recorded."""
     caller.identity.speak_as(body.agent)
     refs = [check_ref(ref, f"refs[{number}]") for number, ref in enumerate(body.refs)]
     found = await guard.recall(

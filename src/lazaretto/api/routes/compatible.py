@@ -39,7 +39,7 @@ CATEGORIES: dict[str, tuple[str, ...]] = {
 
 
 class Address(BaseModel):
-    """Where a picture is."""
+    """The address of a picture."""
 
     url: str
 

@@ -31,7 +31,7 @@ PICTURES = (
     (b"\x89PNG", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"), (b"RIFF", "image/webp"),
     (b"BM", "image/bmp"),
 )  # fmt: skip
-"""How the pictures that are let in begin."""
+"""The first bytes of the pictures that are let in."""
 Limit = Query(50, ge=1, le=1_000, description="At most so many.")
 
 

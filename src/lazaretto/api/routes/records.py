@@ -39,7 +39,7 @@ async def import_records(body: ImportBody, guard: TheGuard, caller: Reviewer) ->
 
 @router.post("/records/reconcile", response_model=ReconciledAnswer)
 async def reconcile(body: ReconcileBody, guard: TheGuard, _: Reviewer) -> Response:
-    """How your store and the ledger differ; send everything the namespace holds. Nothing is changed."""
+    """The differences between your store and the ledger; send everything the namespace holds. Nothing is changed."""
     refs = [check_ref((body.system, body.namespace, record.key)) for record in body.records]
     entries = [(ref.namespace, ref.key, record.value) for ref, record in zip(refs, body.records, strict=True)]
     found = await guard.stores.reconcile(body.system, body.namespace, entries=entries)

@@ -66,7 +66,7 @@ async def gates(guard: TheGuard, _: Anyone) -> Response:
 
 @router.get("/v1/thresholds", response_model=list[dict[str, Any]])
 async def thresholds(guard: TheGuard, _: Reviewer) -> Response:
-    """Where people's labels have moved the line between warn and review: every version, the last one in force."""
+    """The thresholds between warn and review, as people's labels moved them: every version, the last one in force."""
     return answer(await asyncio.to_thread(lambda: Thresholds(guard.ledger, guard.policy.learn).versions()))
 
 

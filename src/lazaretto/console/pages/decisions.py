@@ -11,7 +11,7 @@ from lazaretto.errors import InputError, LazarettoError
 from lazaretto.learn.withdrawals import LabelDecision, Withdrawal
 
 CHOSEN = "decision:"
-"""How the name of a ticked box begins; the decision's number follows."""
+"""Prefix of the name of a ticked box; the decision's number follows."""
 
 
 async def decisions(visit: Visit) -> Response:

@@ -26,7 +26,7 @@ SHOWN_CASES = 12
 
 
 async def learning(visit: Visit) -> Response:
-    """Where the case library and the thresholds stand."""
+    """The present state of the case library and the thresholds."""
     return visit.page("learning.html", here="learning", **await asyncio.to_thread(_facts, visit.guard))
 
 

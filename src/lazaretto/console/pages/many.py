@@ -18,7 +18,7 @@ from lazaretto.types import Observation, SourceClass
 LISTED = 200
 WAITING, WOULD = "held", "would"
 CHOSEN = "item:"
-"""How the name of a ticked box begins; the item's id follows."""
+"""Prefix of the name of a ticked box; the item's id follows."""
 LABELS = ("benign", "harmful")
 
 
@@ -54,7 +54,7 @@ class Lesson:
     gates: tuple[tuple[str, int], ...]
     """Gates whose line between warn and review these labels count for."""
     cases: int
-    """At most so many of them become cases of the library with each step of looking again; 0: none."""
+    """The most of them that become cases of the library with each step of rechecking; 0: none."""
 
 
 async def many(visit: Visit) -> Response:

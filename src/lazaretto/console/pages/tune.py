@@ -24,7 +24,7 @@ class Slider:
 
     @property
     def name(self) -> str:
-        """How the form calls it."""
+        """Its name in the form."""
         return f"{self.offered.gate}.{self.offered.setting}"
 
     @property

@@ -49,7 +49,7 @@ def _dot_quoted(text: str) -> str:
 
 
 def to_dot(subgraph: Subgraph) -> str:
-    """For Graphviz; labels are quoted strings, never HTML."""
+    """The graph for Graphviz; labels are quoted strings, never HTML."""
     names, shapes = _names(subgraph), {"agent": "box", "decision": "diamond", "item": "ellipse"}
     lines = ["digraph lazaretto {", '  rankdir="LR"; node [style="filled,rounded" fontname="Helvetica" fontsize=10];']
     for node in subgraph.nodes:
@@ -68,7 +68,7 @@ def _mermaid_quoted(text: str) -> str:
 
 
 def to_mermaid(subgraph: Subgraph) -> str:
-    """For Markdown pages that render Mermaid."""
+    """The graph for Markdown pages that render Mermaid."""
     names = _names(subgraph)
     brackets = {"agent": ("[", "]"), "decision": ("{", "}"), "item": ("(", ")")}
     lines = ["flowchart LR"]

@@ -45,7 +45,7 @@ _SETTINGS: dict[Any, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where things stand."""
+    """The places of lanes, nodes and labels."""
 
     lanes: dict[str, float]
     columns: dict[tuple[str, str, float], float]
@@ -59,7 +59,7 @@ class Layout:
         return self.columns[node.id, "", 0.0], self.lanes[node.agent]
 
     def rooms(self, things: list[Node]) -> dict[str, float]:
-        """How wide each label may be, so that it meets neither its neighbours in the lane nor the lane's name."""
+        """The width of each label, so that it meets neither its neighbours in the lane nor the lane's name."""
         found: dict[str, float] = {}
         for agent in self.lanes:
             stops = sorted((self.at(node)[0], node.id) for node in things if node.agent == agent)

@@ -24,7 +24,7 @@ class Node:
     agent: str
     """The agent that wrote it; for an agent its own name."""
     time: float | None
-    """When it was made; for an agent when it first wrote or read something infected, else None."""
+    """The time it was made; for an agent the time it first wrote or read something infected, else None."""
     state: State
     hops: int
     """Distance from the focus: above 0 downstream, below 0 upstream, 0 the focus itself; 0 for agents."""
@@ -50,7 +50,7 @@ class Subgraph:
     patient_zero: str
     """The origin of the focus."""
     nodes: tuple[Node, ...]
-    """In time order; agents first."""
+    """Nodes in time order; agents first."""
     links: tuple[Link, ...]
     left_out: int
     """Items and decisions that the limit left out, the most distant first."""
