@@ -60,6 +60,18 @@ def test_one_changed_bit_is_refused_with_the_file_and_the_fix(name: str, copied:
     assert str(copied / name) in said
 
 
+def test_in_a_source_tree_the_fix_is_another(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = copied / "src" / "lazaretto" / "models"
+    (folder / "weights").mkdir(parents=True)
+    (folder / MANIFEST).write_text("{}")
+    (folder / "weights" / "new.json").write_text("{}")
+    (copied / "tools").mkdir()
+    (copied / "tools" / "weight_digests.py").touch()
+    monkeypatch.setattr(weight_files, "SHIPPED", folder)
+    with pytest.raises(ModelUnavailable, match=r"python tools/weight_digests\.py if you replaced it"):
+        read_checked(folder / "weights" / "new.json", "a model")
+
+
 def test_swapped_missing_and_unlisted_files_are_refused(copied: Path) -> None:
     jury = copied / "weights" / "jury"
     shutil.copy(jury / "loose.safetensors", jury / "strict.safetensors")

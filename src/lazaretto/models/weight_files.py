@@ -23,6 +23,8 @@ from lazaretto.models.packed_changes import unpacked_changes
 
 SHIPPED = Path(__file__).parent
 MANIFEST = "weights/sha256.json"
+_TOOL = "tools/weight_digests.py"
+"""Writes the list."""
 _SUFFIXES = (".json", ".safetensors", ".onnx")
 Arrays = dict[str, NDArray[np.float32]]
 
@@ -89,6 +91,8 @@ def digests(folder: Path) -> dict[str, str]:
 
 def reinstall() -> str:
     """The command that puts this version's files in the place of any others."""
+    if (SHIPPED / "../../.." / _TOOL).is_file():  # a source tree, where somebody may have trained them
+        return f"git checkout -- {SHIPPED}, or python {_TOOL} if you replaced it"
     return f"pip install --force-reinstall --no-deps lazaretto=={version('lazaretto')}"
 
 
