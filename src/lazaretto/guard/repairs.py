@@ -105,7 +105,7 @@ class Repairs:
         if not found.plan.steps:
             raise RepairRefused(f"{name} has nothing to do any more; dismiss it")
         if seen and seen != found.seen:
-            raise RepairRefused(f"{name} would do something else by now than what was shown; look at it again")
+            raise RepairRefused(f"{name} has other steps by now than those shown; look at it again")
         plan = replace(found.plan, reason=f"{found.plan.reason} ({name}, accepted by {person})")
         return await self._apply(plan, caller, proposals.closing(name, "applied", person))
 

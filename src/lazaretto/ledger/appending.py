@@ -207,7 +207,9 @@ def recorded_claims(batch: Batch, claims: Mapping[str, vectors.KeptClaims]) -> d
             continue
         kept = claims.get(record.item)
         if record.item in claim_events or kept is None or kept.record() != body[vectors.RECORD]:
-            raise InputError("body.claims", "speaks of claims that are not brought", "Call append_item or keep_claims")
+            raise InputError(
+                "body.claims", "names claims that this call does not bring", "Call append_item or keep_claims"
+            )
         claim_events[record.item] = place
     return claim_events
 

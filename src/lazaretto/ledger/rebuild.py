@@ -49,7 +49,7 @@ def rebuild(connection: sa.Connection, namespace: str, keys: tuple[PublicKey, ..
     _steps(connection)
     fault = fault_in_schema(connection)
     if fault is not None:
-        raise StoreDamaged(f"{fault[1]}: a rebuild makes rows anew, not the schema. Undo that change first")
+        raise StoreDamaged(f"{fault[1]}: a rebuild makes rows again, not the schema. Undo that change first")
     before = verify(connection, namespace, None, (), keys)
     head = lock_head(connection, namespace, create=False)
     if head is None:
@@ -99,7 +99,7 @@ def _replay(
             derived.add_event(seq, event.kind, event.subject, event.agent, event.time, event.body)
             expected.add_event(event)
         except (ValueError, KeyError, TypeError) as error:
-            raise ChainBroken(namespace, seq, f"it means nothing: {error}") from error
+            raise ChainBroken(namespace, seq, f"the event is invalid: {error}") from error
         waiting += 1
         if waiting == _CHUNK:
             derived.write(connection)
@@ -124,7 +124,7 @@ def _checked_events(connection: sa.Connection, namespace: str, tenant: int) -> I
             try:
                 event = event_of(namespace, stored)
             except ValueError as error:
-                raise ChainBroken(namespace, after + 1, f"lz_events: it means nothing: {error}") from error
+                raise ChainBroken(namespace, after + 1, f"lz_events: the event is invalid: {error}") from error
             yield event, stored.hash
             prev, after = stored.hash, after + 1
 

@@ -36,7 +36,7 @@ class ExpectedTables:
         self._file.close()
 
     def add_event(self, event: Event) -> None:
-        """The next event of the chain; ``ValueError`` and others when it means nothing."""
+        """The next event of the chain; ``ValueError`` and others when it is invalid."""
         body = event.body
         if body is None:
             self._file.execute("INSERT INTO missing VALUES (?)", (event.seq,))

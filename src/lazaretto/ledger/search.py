@@ -237,7 +237,7 @@ def _check_copy(connection: sa.Connection, table: str) -> None:
 
 
 def _segments(block: bytes) -> dict[int, tuple[int, int]] | None:
-    """First and last page of each segment, from FTS5's own record of them; None where it means nothing."""
+    """First and last page of each segment, from FTS5's own record of them; None if it is invalid."""
     numbers = _varints(block[4:])  # after the version of the settings
     try:
         levels, total, _ = next(numbers), next(numbers), next(numbers)

@@ -209,7 +209,7 @@ class Importer:
                 event = event_of(self._namespace, stored)
                 derived.add_event(seq, event.kind, event.subject, event.agent, event.time, event.body)
             except (ValueError, KeyError, TypeError) as error:
-                raise ChainBroken(self._namespace, seq, f"it means nothing: {error}") from error
+                raise ChainBroken(self._namespace, seq, f"the event is invalid: {error}") from error
             rows.append(
                 (
                     *(tenant, seq, event.kind.value, event.subject, event.agent, event.time),

@@ -224,7 +224,7 @@ class _Verifier:
                 tables.add_event(event)
                 edges = edges_of(event)
             except (ValueError, KeyError, TypeError, sqlite3.Error) as error:
-                raise VerifyFault(seq, "lz_events", f"lz_events: it means nothing: {error}") from error
+                raise VerifyFault(seq, "lz_events", f"lz_events: the event is invalid: {error}") from error
             if self._wanted is not None and seq == self._wanted.seq and event.hash != self._wanted.hash:
                 reason = "lz_events: the chain was rewritten: the kept head has another hash here"
                 raise VerifyFault(seq, "lz_events", reason)

@@ -135,7 +135,7 @@ def apply(
         ledger.append([*drafts, *also], states=stood, no_label_after=no_label_after)
     except StaleState:
         _refuse_stale(plan, ledger)  # says which item, or that it is unknown
-        raise RepairRefused(f"{plan.repair}: its items changed while it was applied; plan it anew") from None
+        raise RepairRefused(f"{plan.repair}: its items changed while it was applied; plan it again") from None
     return receipt
 
 
@@ -279,42 +279,42 @@ def check_plan(plan: RepairPlan, ledger: Ledger) -> None:
     if not items:
         raise InputError("plan.steps", "are none", "Plan a repair that has something to do")
     if not all(math.isfinite(cost) for cost in plan.price.values()):
-        raise InputError("plan.price", "holds a number that is not finite", "Plan it anew")
+        raise InputError("plan.price", "holds a number that is not finite", "Plan it again")
     if len(set(items)) != len(items):
         raise InputError("plan.steps", "touch an item twice", "One step per item")
     for step in plan.steps:
         if step.action not in ACTIONS:
             raise InputError("plan.steps", f"unknown action {step.action!r}", f"Use {', '.join(ACTIONS)}")
         if not isinstance(step.detail.get("was"), Mapping):
-            raise InputError("plan.steps", f"the step for {step.item} lacks the state it was made for", "Plan it anew")
+            raise InputError("plan.steps", f"the step for {step.item} lacks the state it was made for", "Plan it again")
         try:
             _state_before(step)
         except (ValueError, TypeError, AttributeError) as error:
             raise InputError(
-                "plan.steps", f"the state of {step.item} cannot be read ({error})", "Plan it anew"
+                "plan.steps", f"the state of {step.item} cannot be read ({error})", "Plan it again"
             ) from None
         if step.action == "cut":
             parents = step.detail.get("parents")
             if not isinstance(parents, (list, tuple)) or not parents:
                 raise InputError(
-                    "plan.steps", f"the step for {step.item} does not say from what to cut it", "Plan it anew"
+                    "plan.steps", f"the step for {step.item} does not say from what to cut it", "Plan it again"
                 )
             for parent in ledger.unknown([str(parent) for parent in parents]):
                 raise UnknownItem(parent, ledger.namespace, "plan.steps")
         new = step.detail.get("replacement", {})
         if (step.action == "replace" or "replacement" in step.detail) and not _is_replacement(new):
-            raise InputError("plan.steps", f"the step for {step.item} lacks its replacement", "Plan it anew")
+            raise InputError("plan.steps", f"the step for {step.item} lacks its replacement", "Plan it again")
         if step.action == "replace":
             for parent in ledger.unknown(list(new.get("parents", ()))):
                 raise UnknownItem(parent, ledger.namespace, "plan.steps")
         if step.action == "replace" and new["agent"] != ledger.item(step.item).agent:
-            raise InputError("plan.steps", f"the replacement of {step.item} has another author", "Plan it anew")
+            raise InputError("plan.steps", f"the replacement of {step.item} has another author", "Plan it again")
         if step.action == "replace" and "fields" in new:
             try:
                 _reader(MemoryFields).validate_python(new["fields"])
             except ValidationError as error:
                 problem = f"the new record of {step.item}: {error.errors()[0]['msg']}"
-                raise InputError("plan.steps", problem, "Plan it anew") from None
+                raise InputError("plan.steps", problem, "Plan it again") from None
 
 
 def _is_replacement(new: Any) -> bool:
@@ -375,7 +375,7 @@ def _refuse_unknown(plan: RepairPlan, states: Mapping[str, ItemState], ledger: L
 
 
 def _stale(item: str) -> RepairRefused:
-    return RepairRefused(f"the plan is stale: {item} has changed since it was made; plan it anew")
+    return RepairRefused(f"the plan is stale: {item} has changed since it was made; plan it again")
 
 
 def receipt_draft(receipt: Receipt) -> Draft:
