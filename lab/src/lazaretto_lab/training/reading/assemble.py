@@ -2,7 +2,7 @@
 
     python -m lazaretto_lab.training.reading.assemble WORK OUT
 
-``WORK`` holds what ``training.py`` wrote, with ``examples.jsonl`` and ``held.npz.xz`` of ``prepare.py``.
+``WORK`` holds what ``distil.py`` wrote, with ``examples.jsonl`` and ``held.npz.xz`` of ``prepare.py``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from lazaretto.models.packed_changes import packed_changes
 from lazaretto_lab.training.jury import assembly
 from lazaretto_lab.training.jury.data import CONTEXTS, HAZARDS
 from lazaretto_lab.training.jury.evaluation import SEATS, by_source, fit, judge, load_items
@@ -24,20 +23,24 @@ from lazaretto_lab.training.screener.calibration import calibrate, read_folds
 from lazaretto_lab.training.screener.train import LANGUAGES
 
 _SPREAD = 1.0
-WORDS = "embeddings.word_embeddings.weight"
+MARKS = ("marks", "quiet", "tools")
+"""What the rows of the marks become: orders, quiet lies, poison in descriptions of tools."""
 
 
 def pack(trained: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of the file: changes to the layers in four bits, to the words in eight."""
+    """The arrays of the file that ships: as the training packed them, a head for each row of the marks."""
     arrays = read_trained(trained)
-    words = {name: value for name, value in arrays.items() if name.startswith(WORDS)}
-    layers = {name: value for name, value in arrays.items() if name not in words}
-    return packed_changes(layers, 4) | packed_changes(words, 8)
+    weight, bias = arrays.pop("head.marks.weight"), arrays.pop("head.marks.bias")
+    for n, name in enumerate(MARKS):
+        arrays[f"head.{name}.weight"], arrays[f"head.{name}.bias"] = weight[n : n + 1], bias[n : n + 1]
+    return arrays
 
 
 def assemble(work: Path, out: Path) -> dict[str, Any]:
-    """Writes trunk.safetensors, orders.json and jury.json; gives the figures."""
+    """Writes trunk.safetensors, orders.json, jury.json and the folds' trunks; gives the figures."""
     write(pack(work / "trunk.npz"), out / "trunk.safetensors")
+    for fold in sorted(work.glob("trunk-[0-9].npz")):
+        write(pack(fold), out / "folds" / f"fold{fold.stem[-1]}.safetensors")
     orders = calibrate(read_folds(work), LANGUAGES, _SPREAD)
     (out / "orders.json").write_text(json.dumps(orders, indent=1) + "\n")
     items = load_items(work, SEATS, "jury")

@@ -1,9 +1,10 @@
 """Writes what ``training.py`` needs on a machine that has neither the data nor this project.
 
-    python -m lazaretto_lab.training.reading.prepare ../shared/data WORK
+    python -m lazaretto_lab.training.reading.prepare ../shared/data WORK [PACKAGES]
 
 The screener's material and the jury's examples, both in the languages that the encoder's word pieces can carry, with
-notes of everyday work in both tasks; which sources each split leaves out; the encoder in half precision.
+notes of everyday work in both tasks; which sources each split leaves out; texts without labels (``transfer.py``); the
+encoder; the modules that the training needs, under ``WORK/pk``.
 """
 
 from __future__ import annotations
@@ -21,31 +22,36 @@ import numpy as np
 
 from lazaretto.gates.content.jury.windows import clean
 from lazaretto.gates.content.records import InputKind
+from lazaretto.models import packed_changes
 from lazaretto.models.minilm import minilm_folder
+from lazaretto_lab.training import written
 from lazaretto_lab.training.jury import multi_seat
 from lazaretto_lab.training.jury.bundle import labelled, write_examples, write_input
 from lazaretto_lab.training.jury.data import Example
 from lazaretto_lab.training.jury.train import ADDRESSES
 from lazaretto_lab.training.reader.bundle import FAMILIES, MULTILINGUAL, fold_of, left_out
 from lazaretto_lab.training.reader.work_notes import LANGUAGES, work_note
-from lazaretto_lab.training.reading import training
+from lazaretto_lab.training.reading import batches, distil, scores, training, transfer, trunk
 from lazaretto_lab.training.screener import bundle, material
 from lazaretto_lab.training.screener import training as screener
 
 NOTES_SOURCE = "work_notes"
 _NOTES, _HARMLESS_NOTES, _MOST = 3000, 800, 300
+_WRITTEN_TRUST = 3.0
+"""Of written requests: there are few."""
 
 
-def prepare(data: Path, work: Path) -> None:
-    """All files of the work folder."""
+def prepare(data: Path, work: Path, packages: Path | None = None) -> None:
+    """All files of the work folder; ``packages``: real servers with honest descriptions of tools."""
     work.mkdir(parents=True, exist_ok=True)
     bundle.WEIGHTS[NOTES_SOURCE] = 8
     lines, contexts = [*material.lines(data, 0), *_note_lines()], material.contexts(data, 0)
-    bundle._write(work / "material.npz.xz", bundle._material(lines, contexts))
-    bundle._write(work / "held.npz.xz", bundle._held(data, lines))
+    more = material.described_cases(packages) if packages else []
+    bundle._write(work / "material.npz.xz", bundle._material(lines, contexts, more))
+    bundle._write(work / "held.npz.xz", bundle._held(data, lines, more))
     examples, numbers = labelled(data)
     judged = [number >= 0 for number in numbers]
-    for example, fold in (*_other_languages(data), *_harmless_notes()):
+    for example, fold in (*_other_languages(data), *_harmless_notes(), *_written()):
         examples.append(example)
         numbers.append(fold)
         judged.append(False)
@@ -58,12 +64,23 @@ def prepare(data: Path, work: Path) -> None:
     (work / "splits.json").write_text(json.dumps([sorted(names) for names in out]))
     families = {family: split for split, several in FAMILIES.items() for family in several}
     (work / "families.json").write_text(json.dumps(families))
-    frozen = multi_seat.load_safetensors(str(minilm_folder() / "model.safetensors"), "cpu")
-    halves = {k: v.numpy().astype(np.float16) for k, v in frozen.items() if k.startswith(("embeddings", "encoder"))}
-    np.savez_compressed(work / "encoder.npz", **halves)
-    for module, name in ((training, "training.py"), (multi_seat, "multi_seat.py"), (screener, "screener_training.py")):
-        shutil.copy(Path(module.__file__ or ""), work / name)
+    shutil.copy(minilm_folder() / "model.safetensors", work / "minilm.safetensors")
     print(f"{len(lines)} lines, {len(contexts)} contexts, {len(examples)} examples, {sum(judged)} of them judged")
+    unlabelled = transfer.arrays(data, examples, numbers, more)
+    np.savez_compressed(work / "transfer.npz", allow_pickle=False, **unlabelled)
+    print(transfer.told(unlabelled))
+    copy_modules(work / "pk")
+
+
+def copy_modules(folder: Path) -> None:
+    """What the training imports, in packages that hold nothing else."""
+    for module in (batches, distil, scores, training, trunk, multi_seat, screener, packed_changes):
+        target = folder / f"{module.__name__.replace('.', '/')}.py"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(Path(module.__file__ or ""), target)
+    for inner in folder.rglob("*"):
+        if inner.is_dir() and inner.name != "__pycache__":
+            (inner / "__init__.py").touch()
 
 
 def _note_lines() -> Iterator[material.Line]:
@@ -78,6 +95,17 @@ def _harmless_notes() -> Iterator[tuple[Example, int]]:
     for language in LANGUAGES:
         for _ in range(_HARMLESS_NOTES):
             yield _example(work_note(language, rng), 0.0, NOTES_SOURCE), -1
+
+
+def _written() -> Iterator[tuple[Example, int]]:
+    """Written requests, harmful and harmless, and written notes of work, which harm nobody; none is judged."""
+    for one in written.harm():
+        if one.language in material.KNOWN:
+            example = _example(one.text, float(one.bad), f"written_{one.fold}")
+            yield replace(example, trust=_WRITTEN_TRUST), one.fold
+    for one in written.notes():
+        if one.language in material.KNOWN:
+            yield replace(_example(one.text, 0.0, f"written_{one.fold}"), trust=0.5), one.fold
 
 
 def _other_languages(data: Path) -> Iterator[tuple[Example, int]]:
@@ -101,4 +129,4 @@ def _example(text: str, label: float, source: str) -> Example:
 
 
 if __name__ == "__main__":
-    prepare(Path(sys.argv[1]), Path(sys.argv[2]))
+    prepare(*map(Path, sys.argv[1:]))

@@ -1,0 +1,200 @@
+"""What a distilled trunk is worth on texts that it never saw, beside its teacher, the same training without a teacher,
+the earlier trunk, and the screener and jury that ship.
+
+    python -m lazaretto_lab.training.reading.evaluation store WORK lab/results/reading    # raw scores of a training
+    python -m lazaretto_lab.training.reading.evaluation tables lab/results                # figures of what is stored
+
+Bars are set on left-out texts of each reader itself (``screener.calibration``, ``jury.evaluation``). The screener was
+tested on fewer written texts than the others: the public sources are the same.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lazaretto_lab.metrics.detection import auc
+from lazaretto_lab.training.jury import assembly
+from lazaretto_lab.training.jury.evaluation import by_source, judge, scored_items
+from lazaretto_lab.training.screener.bundle import read_rows
+from lazaretto_lab.training.screener.calibration import WORK, calibrate, counted, shifted
+from lazaretto_lab.training.screener.train import LANGUAGES
+from lazaretto_lab.training.screener.training import ORDERS, QUIET, TOOLS, task_of
+
+READERS = ("student", "teacher", "plain")
+FOLDERS = {"student": ".", "teacher": "teacher", "plain": "plain"}
+DOCUMENTS = ("bipia_email", "bipia_table", "bipia_code", "injecagent", "asb", "purplellama", "xquad_pairs")
+"""Sources that test the same document with and without an order."""
+RATES = ("0.01", "0.005")
+Scored = Mapping[str, Mapping[str, NDArray[Any]]]
+
+
+def store(work: Path, out: Path) -> None:
+    """``distilled_orders.npz`` and ``distilled_risk_<reader>.npz``; what a reader was not asked is not a number."""
+    rows = {name: np.array(values) for name, values in read_rows(work).items()}
+    found: dict[str, NDArray[Any]] = {name: rows[name] for name in ("label", "source", "language", "kind")}
+    found["label"] = found["label"].astype(np.uint8)
+    for reader, folder in FOLDERS.items():
+        for part in ("logit", "quiet"):
+            value = np.full(len(rows["label"]), np.nan, np.float16)
+            for path in sorted((work / folder).glob("*.json")):
+                result = json.loads(path.read_text(encoding="utf-8"))
+                if "logit" in result:
+                    value[result["text"]] = result[part]
+            found[f"{reader}_{part}"] = value
+        scores = work / folder / "jury-scores.npz"
+        (out / f"distilled_risk_{reader}.npz").write_bytes(scores.read_bytes())
+        (out / f"distilled_plan_{reader}.json").write_bytes((work / folder / "plan.json").read_bytes())
+    np.savez_compressed(out / "distilled_orders.npz", allow_pickle=False, **found)
+
+
+def scored_by_source(stored: Mapping[str, NDArray[Any]], logit: str) -> dict[str, dict[str, NDArray[Any]]]:
+    """Scores as the calibration reads them, without texts that nobody scored."""
+    asked = ~np.isnan(stored[logit].astype(np.float64))
+    columns = {name: stored[name][asked] for name in ("label", "language", "kind")}
+    columns["logit"], source = stored[logit][asked].astype(np.float64), stored["source"][asked]
+    return {name: {k: v[source == name] for k, v in columns.items()} for name in dict.fromkeys(source.tolist())}
+
+
+def orders(scored: Scored) -> dict[str, Any]:
+    """Bars, AUC and shares past the bars: of public sources of orders, of documents, and of written work."""
+    bars = calibrate(scored, LANGUAGES, 1.0)
+    known = {name: _known(rows, bars["shift"]) for name, rows in scored.items() if task_of(name) == ORDERS}
+    both = {name: rows for name, rows in known.items() if 0 < rows["label"].sum() < len(rows["label"])}
+    public = {name: rows for name, rows in known.items() if not name.startswith(WORK)}
+    result: dict[str, Any] = {
+        "thresholds": bars["thresholds"],
+        "public AUC": _auc(_joined(public.values())),
+        "mean recall": {rate: _mean_recall(public.values(), bars["thresholds"][rate]) for rate in RATES},
+        "documents AUC": _mean([_auc(rows) for name, rows in both.items() if name in DOCUMENTS]),
+        "written AUC": _auc(_joined([rows for name, rows in known.items() if name.startswith(WORK)])),
+        "sources": {
+            name: {"auc": _auc(rows), "recall": _past(rows, 1, bars["thresholds"]["0.01"]),
+                   "false alarms": _past(rows, 0, bars["thresholds"]["0.01"])}
+            for name, rows in both.items()
+        },
+    }  # fmt: skip
+    work = _joined([rows for name, rows in known.items() if name.startswith("written_")])
+    result["written by language"] = {
+        language: {
+            "honest": int((work["label"][here] == 0).sum()),
+            "orders": int((work["label"][here] == 1).sum()),
+            **{rate: {"recall": _past(_picked(work, here), 1, bars["thresholds"][rate]),
+                      "false alarms": _past(_picked(work, here), 0, bars["thresholds"][rate])} for rate in RATES},
+        }
+        for language in sorted(set(work["language"].tolist()))
+        for here in [work["language"] == language]
+    }  # fmt: skip
+    for task, name in ((QUIET, "quiet lies AUC"), (TOOLS, "tools AUC")):
+        several = [_known(rows, {}) for source, rows in scored.items() if task_of(source) == task]
+        result[name] = _auc(_joined(several)) if several else None
+    return result
+
+
+def _known(rows: Mapping[str, NDArray[Any]], shift: Mapping[str, float]) -> dict[str, NDArray[Any]]:
+    return _picked({**rows, "logit": shifted(rows, shift)}, counted(rows, LANGUAGES))
+
+
+def _picked(rows: Mapping[str, NDArray[Any]], here: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+    return {name: value[here] for name, value in rows.items()}
+
+
+def _joined(several: Any) -> dict[str, NDArray[Any]]:
+    listed = list(several)
+    return {name: np.concatenate([rows[name] for rows in listed]) for name in listed[0]} if listed else {}
+
+
+def _auc(rows: Mapping[str, NDArray[Any]]) -> float | None:
+    if not rows or not 0 < rows["label"].sum() < len(rows["label"]):
+        return None
+    return round(auc(rows["label"].astype(np.int64), rows["logit"]), 4)
+
+
+def _past(rows: Mapping[str, NDArray[Any]], label: int, bar: float) -> float | None:
+    mine = rows["logit"][rows["label"] == label]
+    return round(float((mine > bar).mean()), 4) if len(mine) else None
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return round(float(np.mean(known)), 4) if known else None
+
+
+def _mean_recall(several: Any, bar: float) -> float | None:
+    return _mean([_past(rows, 1, bar) for rows in several if (rows["label"] == 1).any()])
+
+
+def risk(scores: Path, examples: Sequence[Mapping[str, Any]], only: Sequence[int] = ()) -> dict[str, Any]:
+    """AIR-Bench by kind, and all other sources: AUC, and what is blocked and gray at the default rates.
+
+    ``only``: the splits that a reader was scored on; then AUC alone, bars need all of them.
+    """
+    items = scored_items(scores, examples)
+    if only:
+        here = items.pick(np.isin(items.fold, only) & (items.head == "text"))
+        odds = here.logits.mean(axis=1)
+        dev = here.source == "dev"
+        return {"AUC": {"dev": round(auc(here.label[dev], odds[dev]), 4),
+                        "all sources": round(auc(here.label[~dev], odds[~dev]), 4)}}  # fmt: skip
+    result: dict[str, Any] = {}
+    for head in assembly.HEADS:
+        judged = judge(items, head, assembly.FALSE_ALARMS, assembly.MISSES)
+        result[head] = assembly._bench(judged)
+        if head == "text":
+            result["all sources"], result["sources"] = assembly._macro(judged), by_source(judged)
+    return result
+
+
+def tables(results: Path) -> dict[str, Any]:
+    """All figures of what is stored under ``lab/results``."""
+    lines = gzip.decompress((results / "jury" / "left_out_items.jsonl.gz").read_bytes()).splitlines()
+    examples = [json.loads(line) for line in lines]
+    folder, found = results / "reading", dict[str, Any]()
+    with np.load(folder / "distilled_orders.npz") as stored:
+        scores = {name: stored[name] for name in stored.files}
+    with np.load(results / "screener" / "left_out_scores.npz") as stored:
+        shipped = {name: stored[name] for name in stored.files}
+    plain = np.isin(scores["source"], np.unique(scores["source"][~np.isnan(scores["plain_logit"].astype(np.float64))]))
+    some = {name: value[plain] for name, value in scores.items()}
+    found["orders"] = {
+        "student": orders(scored_by_source(scores, "student_logit")),
+        "teacher": orders(scored_by_source(scores, "teacher_logit")),
+        "screener": orders(scored_by_source(shipped, "logit")),
+        "student on two splits": orders(scored_by_source(some, "student_logit")),
+        "plain on two splits": orders(scored_by_source(some, "plain_logit")),
+    }
+    splits = _splits(folder / "distilled_risk_plain.npz")
+    found["risk"] = {
+        "student": risk(folder / "distilled_risk_student.npz", examples),
+        "teacher": risk(folder / "distilled_risk_teacher.npz", examples),
+        "earlier trunk": risk(folder / "risk_scores.npz", examples),
+        "jury": risk(results / "jury" / "left_out_scores.npz", examples),
+        "student on two splits": risk(folder / "distilled_risk_student.npz", examples, splits),
+        "plain on two splits": risk(folder / "distilled_risk_plain.npz", examples, splits),
+    }
+    return found
+
+
+def _splits(scores: Path) -> list[int]:
+    """The splits that were scored."""
+    with np.load(scores) as stored:
+        asked = ~np.isnan(stored["logits"].astype(np.float64)).all(axis=1)
+        return sorted(
+            {int(str(name).partition(":")[2]) for name, yes in zip(stored["recipes"], asked, strict=True) if yes}
+        )
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "store":
+        store(Path(sys.argv[2]), Path(sys.argv[3]))
+    else:
+        made = tables(Path(sys.argv[2]))
+        (Path(sys.argv[2]) / "reading" / "distilled.json").write_text(json.dumps(made, indent=1) + "\n")
+        print(json.dumps(made, indent=1))
