@@ -13,8 +13,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
 from lazaretto_lab.training.jury import assembly
 from lazaretto_lab.training.jury.data import CONTEXTS, HAZARDS
 from lazaretto_lab.training.jury.evaluation import SEATS, by_source, fit, judge, load_items
@@ -23,24 +21,13 @@ from lazaretto_lab.training.screener.calibration import calibrate, read_folds
 from lazaretto_lab.training.screener.train import LANGUAGES
 
 _SPREAD = 1.0
-MARKS = ("marks", "quiet", "tools")
-"""What the rows of the marks become: orders, quiet lies, poison in descriptions of tools."""
-
-
-def pack(trained: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of the file that ships: as the training packed them, a head for each row of the marks."""
-    arrays = read_trained(trained)
-    weight, bias = arrays.pop("head.marks.weight"), arrays.pop("head.marks.bias")
-    for n, name in enumerate(MARKS):
-        arrays[f"head.{name}.weight"], arrays[f"head.{name}.bias"] = weight[n : n + 1], bias[n : n + 1]
-    return arrays
 
 
 def assemble(work: Path, out: Path) -> dict[str, Any]:
     """Writes trunk.safetensors, orders.json, jury.json and the folds' trunks; gives the figures."""
-    write(pack(work / "trunk.npz"), out / "trunk.safetensors")
+    write(read_trained(work / "trunk.npz"), out / "trunk.safetensors")
     for fold in sorted(work.glob("trunk-[0-9].npz")):
-        write(pack(fold), out / "folds" / f"fold{fold.stem[-1]}.safetensors")
+        write(read_trained(fold), out / "folds" / f"fold{fold.stem[-1]}.safetensors")
     orders = calibrate(read_folds(work), LANGUAGES, _SPREAD)
     (out / "orders.json").write_text(json.dumps(orders, indent=1) + "\n")
     items = load_items(work, SEATS, "jury")
