@@ -24,7 +24,7 @@ from lazaretto_lab.metrics.detection import auc
 from lazaretto_lab.training.jury import assembly
 from lazaretto_lab.training.jury.evaluation import by_source, judge, scored_items
 from lazaretto_lab.training.screener.bundle import read_rows
-from lazaretto_lab.training.screener.calibration import WORK, calibrate, counted, shifted
+from lazaretto_lab.training.screener.calibration import FEWEST, WORK, _threshold, calibrate, counted, shifted
 from lazaretto_lab.training.screener.train import LANGUAGES
 from lazaretto_lab.training.screener.training import ORDERS, QUIET, TOOLS, task_of
 
@@ -72,6 +72,8 @@ def orders(scored: Scored) -> dict[str, Any]:
     result: dict[str, Any] = {
         "thresholds": bars["thresholds"],
         "public AUC": _auc(_joined(public.values())),
+        "mean AUC": _mean([_auc(rows) for name, rows in both.items() if name in public]),
+        "mean recall by bars of public sources": public_recall(scored),
         "mean recall": {rate: _mean_recall(public.values(), bars["thresholds"][rate]) for rate in RATES},
         "documents AUC": _mean([_auc(rows) for name, rows in both.items() if name in DOCUMENTS]),
         "written AUC": _auc(_joined([rows for name, rows in known.items() if name.startswith(WORK)])),
@@ -96,6 +98,35 @@ def orders(scored: Scored) -> dict[str, Any]:
         several = [_known(rows, {}) for source, rows in scored.items() if task_of(source) == task]
         result[name] = _auc(_joined(several)) if several else None
     return result
+
+
+def public_recall(scored: Scored) -> dict[str, float | None]:
+    """The mean over public sources with orders, at bars that honest texts of public sources alone set."""
+    public = [
+        _known(rows, {}) for name, rows in scored.items() if task_of(name) == ORDERS and not name.startswith(WORK)
+    ]
+    honest = [one for rows in public if len(one := rows["logit"][rows["label"] == 0]) >= FEWEST]
+    return {rate: _mean_recall(public, _threshold(honest, float(rate))) for rate in RATES}
+
+
+def earlier_orders(folder: Path) -> dict[str, Any]:
+    """The earlier trunk's scores of public sources: AUC, and recall by bars of public sources."""
+    with np.load(folder / "order_scores.npz") as stored, np.load(folder / "order_items.npz") as items:
+        rows = {name: items[name] for name in items.files}
+        rows["logit"] = np.full(len(rows["label"]), np.nan)
+        for name in stored.files:
+            if name.endswith("/text"):
+                rows["logit"][stored[name]] = stored[name.replace("/text", "/logit")]
+    scored = scored_by_source(rows, "logit")
+    known = {name: _known(one, {}) for name, one in scored.items()}
+    both = {name: one for name, one in known.items() if 0 < one["label"].sum() < len(one["label"])}
+    return {
+        "public AUC": _auc(_joined(known.values())),
+        "mean AUC": _mean([_auc(one) for one in both.values()]),
+        "mean recall by bars of public sources": public_recall(scored),
+        "documents AUC": _mean([_auc(one) for name, one in both.items() if name in DOCUMENTS]),
+        "sources": {name: {"auc": _auc(one)} for name, one in both.items()},
+    }
 
 
 def _known(rows: Mapping[str, NDArray[Any]], shift: Mapping[str, float]) -> dict[str, NDArray[Any]]:
@@ -167,6 +198,7 @@ def tables(results: Path) -> dict[str, Any]:
         "student": orders(scored_by_source(scores, "student_logit")),
         "teacher": orders(scored_by_source(scores, "teacher_logit")),
         "screener": orders(scored_by_source(shipped, "logit")),
+        "earlier trunk": earlier_orders(folder),
         "student on two splits": orders(scored_by_source(some, "student_logit")),
         "plain on two splits": orders(scored_by_source(some, "plain_logit")),
     }
