@@ -13,7 +13,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from lazaretto_lab.training.reading import training, transfer, trunk
+from lazaretto_lab.training.reading import evaluation, training, transfer, trunk
 from lazaretto_lab.training.reading.batches import Batches, LoggedSampler
 from lazaretto_lab.training.screener import training as screener
 
@@ -223,3 +223,15 @@ def test_seven_words_in_a_row_are_the_same_text() -> None:
 
 def test_lists_that_judge_are_known() -> None:
     assert len(transfer.judging_words()) > 20_000
+
+
+def test_stored_figures_follow_from_stored_scores() -> None:
+    folder = Path(__file__).parents[2] / "results" / "reading"
+    told = json.loads((folder / "distilled.json").read_text(encoding="utf-8"))
+    with np.load(folder / "distilled_orders.npz") as stored:
+        scores = {name: stored[name] for name in stored.files}
+    again = evaluation.orders(evaluation.scored_by_source(scores, "student_logit"))
+    assert again["thresholds"] == told["orders"]["student"]["thresholds"]
+    assert again["written by language"] == told["orders"]["student"]["written by language"]
+    assert again["documents AUC"] == told["orders"]["student"]["documents AUC"]
+    assert evaluation._splits(folder / "distilled_risk_plain.npz") == [0, 2]

@@ -129,6 +129,37 @@ def earlier_orders(folder: Path) -> dict[str, Any]:
     }
 
 
+def together(first: Scored, second: Scored) -> dict[str, Any]:
+    """Two readers with equal say, each divided by its bar of 1 %, on the public sources that tested both alike."""
+    bars = [calibrate(one, LANGUAGES, 1.0)["thresholds"]["0.01"] for one in (first, second)]
+    joined: dict[str, dict[str, NDArray[Any]]] = {}
+    for name in first.keys() & second.keys():
+        one, other = first[name], second[name]
+        public = task_of(name) == ORDERS and not name.startswith(WORK)
+        if public and all(np.array_equal(one[key], other[key]) for key in ("label", "language", "kind")):
+            joined[name] = {**one, "logit": one["logit"] / bars[0] + other["logit"] / bars[1]}
+    known = {name: _known(rows, {}) for name, rows in joined.items()}
+    both = {name: rows for name, rows in known.items() if 0 < rows["label"].sum() < len(rows["label"])}
+    return {
+        "public AUC": _auc(_joined(known.values())),
+        "mean AUC": _mean([_auc(rows) for rows in both.values()]),
+        "mean recall by bars of public sources": public_recall(joined),
+        "documents AUC": _mean([_auc(rows) for name, rows in both.items() if name in DOCUMENTS]),
+        "sources": {name: {"auc": _auc(rows)} for name, rows in sorted(both.items())},
+    }
+
+
+def risk_together(scores: Sequence[Path], examples: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """AUC of the mean of both seats' logits, of several readers with equal say (each by its own spread)."""
+    several = [scored_items(path, examples) for path in scores]
+    means = [items.logits.mean(axis=1) for items in several]
+    odds = np.sum([(one - one.mean()) / one.std() for one in means], axis=0)
+    items = several[0]
+    dev, text = items.source == "dev", items.head == "text"
+    parts = {head: dev & (items.head == head) for head in assembly.HEADS} | {"all sources": ~dev & text}
+    return {name: round(auc(items.label[here], odds[here]), 4) for name, here in parts.items()}
+
+
 def _known(rows: Mapping[str, NDArray[Any]], shift: Mapping[str, float]) -> dict[str, NDArray[Any]]:
     return _picked({**rows, "logit": shifted(rows, shift)}, counted(rows, LANGUAGES))
 
@@ -194,22 +225,26 @@ def tables(results: Path) -> dict[str, Any]:
         shipped = {name: stored[name] for name in stored.files}
     plain = np.isin(scores["source"], np.unique(scores["source"][~np.isnan(scores["plain_logit"].astype(np.float64))]))
     some = {name: value[plain] for name, value in scores.items()}
+    student, screener = scored_by_source(scores, "student_logit"), scored_by_source(shipped, "logit")
     found["orders"] = {
-        "student": orders(scored_by_source(scores, "student_logit")),
+        "student": orders(student),
         "teacher": orders(scored_by_source(scores, "teacher_logit")),
-        "screener": orders(scored_by_source(shipped, "logit")),
+        "screener": orders(screener),
         "earlier trunk": earlier_orders(folder),
+        "screener and student": together(screener, student),
         "student on two splits": orders(scored_by_source(some, "student_logit")),
         "plain on two splits": orders(scored_by_source(some, "plain_logit")),
     }
-    splits = _splits(folder / "distilled_risk_plain.npz")
+    files = {reader: folder / f"distilled_risk_{reader}.npz" for reader in READERS}
+    files |= {"earlier trunk": folder / "risk_scores.npz", "jury": results / "jury" / "left_out_scores.npz"}
+    splits = _splits(files["plain"])
     found["risk"] = {
-        "student": risk(folder / "distilled_risk_student.npz", examples),
-        "teacher": risk(folder / "distilled_risk_teacher.npz", examples),
-        "earlier trunk": risk(folder / "risk_scores.npz", examples),
-        "jury": risk(results / "jury" / "left_out_scores.npz", examples),
-        "student on two splits": risk(folder / "distilled_risk_student.npz", examples, splits),
-        "plain on two splits": risk(folder / "distilled_risk_plain.npz", examples, splits),
+        **{name: risk(files[name], examples) for name in ("student", "teacher", "earlier trunk", "jury")},
+        **{f"{name} on two splits": risk(file, examples, splits) for name, file in files.items()},
+    }
+    pairs = (("jury",), ("student",), ("teacher",), ("jury", "student"), ("jury", "teacher"), ("student", "teacher"))
+    found["AUC of mean logits"] = {
+        " and ".join(names): risk_together([files[name] for name in names], examples) for names in pairs
     }
     return found
 
