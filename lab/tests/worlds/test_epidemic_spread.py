@@ -30,11 +30,11 @@ def test_parts_of_a_round_are_the_round(parts) -> None:
 @pytest.mark.slow
 def test_ray_gives_the_same_bit_by_bit() -> None:
     ray = pytest.importorskip("ray")
-    ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
     try:
         for scenario in (BUSY, Scenario(50_000, 5, 12)):
             alone = simulate(scenario, [11])
-            for workers in (1, 3):
+            for workers in (1, 2):  # more parts than two: the test above
                 spread = simulate_on_ray(scenario, 11, workers)
                 assert all(np.array_equal(spread.counts[n], alone.counts[n]) for n in COUNTS)
         assert ray.is_initialized()  # a cluster that was there before is left alone
