@@ -38,3 +38,12 @@ def test_only_adapters_without_their_framework_count_apart(tmp_path: Path) -> No
     assert done.returncode == 1 and "below 85 %: adapters" in done.stderr
     there = [name for name in names if f"{name}" not in done.stdout.partition("not measured here")[2]]
     assert f"10 of {100 + len(there):6}  adapters" in done.stdout
+
+
+def test_files_that_are_hardly_reached_are_named(tmp_path: Path) -> None:
+    files = {"src/lazaretto/ledger/lease.py": (14, 20), "src/lazaretto/ledger/store.py": (180, 180)}
+    done = run(tmp_path, {**files, "src/lazaretto/ledger/small.py": (0, 14), "src/lazaretto/ledger/some.py": (75, 100)})
+    assert done.returncode == 0 and done.stdout.count("a file below") == 1, done.stdout
+    assert json.loads((tmp_path / "rooms.json").read_text())["files below 75 %"] == {
+        "src/lazaretto/ledger/lease.py": [14, 20]
+    }

@@ -2,18 +2,24 @@
 
     python tools/measure_coverage.py                     everything that was not measured yet
     python tools/measure_coverage.py tests/ledger ...    these pieces only
+    python tools/measure_coverage.py --write FILE        the table as JSON, with pieces, seconds and commits, besides
 
 A piece is a folder of tests, or all files beside the folders together. What it reached lies under ``build/coverage``,
-and a piece that is there is not run again: delete the folder after a change. Processes that tests start are counted,
-too, those that are ended without a farewell excepted. Tests that fail are named, and the table is printed anyway.
+and a piece that is there is not run again: delete the folder after a change (pieces of several commits are named).
+Processes that tests start are counted, too, those that are ended without a farewell excepted. Tests that fail are
+named, and the table is printed anyway.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "build" / "coverage"
@@ -40,36 +46,63 @@ def coverage(*words: str, data: Path) -> int:
     return subprocess.run([sys.executable, "-m", "coverage", *words], cwd=ROOT, env=environment).returncode
 
 
-def measure(name: str, given: list[str]) -> bool:
-    """Run one piece, unless it is there; whether its tests passed."""
+def commit() -> str:
+    """The commit of the tree, with a mark where it was changed since."""
+    said = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
+    return said.stdout.strip() or "unknown"
+
+
+def measure(name: str, given: list[str]) -> dict[str, Any]:
+    """Run one piece, unless it is there; its exit code, seconds and commit."""
     made = FOLDER / name.replace("/", "-")
-    if not (made / "done").exists():
+    if not (made / "done.json").exists():
         made.mkdir(parents=True, exist_ok=True)
         for left in made.glob("data.*"):  # of a run that was stopped
             left.unlink()
         print(f"== {name}", flush=True)
         workers = ("-n", os.environ.get("WORKERS", "2"), "--dist", "worksteal")
+        began = time.monotonic()
         code = coverage("run", "-m", "pytest", "-q", *workers, *given, data=made / "data")
-        (made / "done").write_text(str(code))
-    return (made / "done").read_text() == "0"
+        told = {"code": code, "seconds": round(time.monotonic() - began), "commit": commit()}
+        (made / "done.json").write_text(json.dumps(told))
+    return dict(json.loads((made / "done.json").read_text()))
 
 
 def main() -> int:
     """Measure what is missing, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pieces", nargs="*", help="folders of tests; all where none is named")
+    parser.add_argument("--write", type=Path, help="also write the table here, as JSON")
+    options = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / "settings").write_text(SETTINGS)
     every = pieces()
-    if unknown := set(sys.argv[1:]) - set(every):
+    if unknown := set(options.pieces) - set(every):
         sys.exit(f"no piece: {', '.join(sorted(unknown))}; there are {', '.join(every)}")
-    failed = [name for name in sys.argv[1:] or every if not measure(name, every[name])]
-    data, report = FOLDER / "all", FOLDER / "report.json"
+    for name in options.pieces or every:
+        measure(name, every[name])
+    there = {
+        name: measure(name, every[name]) for name in every if (FOLDER / name.replace("/", "-") / "done.json").exists()
+    }
+    data, report, table = FOLDER / "all", FOLDER / "report.json", FOLDER / "rooms.json"
     coverage("combine", "--keep", "--quiet", *map(str, sorted(FOLDER.glob("*/data.*"))), data=data)
     coverage("json", "--quiet", "-o", str(report), data=data)
-    code = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("coverage_by_room.py")), str(report)]
-    ).returncode
+    words = [sys.executable, str(Path(__file__).with_name("coverage_by_room.py")), str(report), "--write", str(table)]
+    code = subprocess.run(words).returncode
+    failed = [name for name, told in there.items() if told["code"]]
+    seconds, commits = (
+        sum(told["seconds"] for told in there.values()),
+        sorted({told["commit"] for told in there.values()}),
+    )
+    print(f"{len(there)} of {len(every)} pieces in {seconds} s, measured at {', '.join(commits)}")
+    if missing := [name for name in every if name not in there]:
+        print(f"not measured: {', '.join(missing)}")
     if failed:
         print(f"tests failed in: {', '.join(failed)}")
+    if options.write is not None and table.exists():
+        options.write.write_text(
+            json.dumps(json.loads(table.read_text()) | {"pieces": there, "missing": missing}, indent=1)
+        )
     return code or int(bool(failed))
 
 
