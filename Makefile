@@ -29,7 +29,7 @@ UNITS := tests/agents tests/ingest tests/provenance tests/repair tests/ledger te
 	tests/guard/test_policy.py tests/guard/test_guard_calls.py lab/tests/metrics
 NOT_UNITS := postgres
 
-.PHONY: help setup deep demo test test-core check units bench docs sbom locked serve clean adapters agentdojo browser coverage
+.PHONY: help setup deep demo test test-core test-data check units bench docs sbom locked serve clean adapters agentdojo browser coverage
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -68,7 +68,7 @@ demo: $(VENV)/.demo  ## an outbreak, traced and repaired, in front of your eyes
 	@$(BIN)/python examples/demo.py
 
 # Two workers with a thread each: with two each they wait for one another, and the suite takes twice as long.
-test test-core units coverage: export OMP_NUM_THREADS = 1
+test test-core test-data units coverage: export OMP_NUM_THREADS = 1
 PYTEST := -m pytest -n 2 --dist worksteal --durations=20
 
 test-core: $(CORE)/.test  ## what can differ where no extra, no torch and no laboratory is installed
@@ -81,13 +81,17 @@ test:  ## the core alone first, then all tests in the full environment
 	@$(BIN)/python $(PYTEST)
 	@echo "not run here: the adapters of five frameworks and the example crews (make adapters), the console in Chromium"
 	@echo "where none is installed, and all its looks but the phone's (make browser), AgentDojo's own tasks (make agentdojo),"
-	@echo "what needs the development data (LAZARETTO_SHARED)"
+	@echo "what needs the development data, where it is missing (make test-data)"
+
+test-data: $(VENV)/.test  ## what needs the development data, which is not shipped: LAZARETTO_SHARED names the folder above data/
+	@test -d "$${LAZARETTO_SHARED:-../shared}/data" || { echo "no development data in $${LAZARETTO_SHARED:-../shared}/data"; exit 1; }
+	@$(BIN)/python $(PYTEST) -m development_data
 
 browser: $(VENV)/.test  ## the console's tests in Chromium, which is fetched where it is missing
 	@command -v chromium >/dev/null || test -n "$$LAZARETTO_CHROMIUM" || $(BIN)/playwright install chromium
 	@LAZARETTO_ALL_LOOKS=1 LAZARETTO_CHROMIUM=$${LAZARETTO_CHROMIUM:-$$(command -v chromium || $(BIN)/python -c \
 		"from playwright.sync_api import sync_playwright as p; print(p().start().chromium.executable_path)")} \
-		$(BIN)/python -m pytest tests/console/test_browser.py tests/console/test_looks.py
+		$(BIN)/python -m pytest tests/console/test_browser.py tests/console/test_looks.py tests/console/test_tune_page.py
 
 coverage: $(VENV)/.test  ## all tests with coverage measured, printed room by room; goes on where it was stopped
 	@$(BIN)/python tools/measure_coverage.py

@@ -61,6 +61,13 @@ def pytest_collection() -> Iterator[Any]:
         gc.enable()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs the development data can be chosen: ``make test-data``."""
+    for item in items:
+        if "shared_data" in getattr(item, "fixturenames", ()):
+            item.add_marker("development_data")
+
+
 # How long an example takes says something of the machine, not of the code.
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-machine")
@@ -79,7 +86,7 @@ def shared_data() -> Path:
     """The folder of development data; tests that need it are skipped, visibly, where it does not exist."""
     folder = Path(os.environ.get("LAZARETTO_SHARED", REPOSITORY.parent / "shared")) / "data"
     if not folder.is_dir():
-        pytest.skip(f"needs development data in {folder}")
+        pytest.skip(f"needs development data in {folder}: make test-data")
     return folder
 
 

@@ -3,7 +3,7 @@
     python tools/run_adapters.py openai-agents mem0 ... [--write]
 
 The pins of the frameworks exclude each other, so no one environment can show docs/adapters-matrix.md as a whole. This
-runs tests/adapters in ``.venv-adapters-NAME`` for each name and in the environment of this program (LangGraph), and
+runs ``TESTS`` in ``.venv-adapters-NAME`` for each name and in the environment of this program (LangGraph), and
 says which cell was shown where, by which version. With ``--write`` it is kept in lab/results/adapters and shown on the
 page. It fails where a test fails, or a cell is shown nowhere.
 """
@@ -36,6 +36,7 @@ FRAMEWORKS = {
     "any Python code": "",
 }
 """The distribution behind each row of the matrix."""
+TESTS = ("tests/adapters", "tests/actions/test_hooks.py")
 HERE = "development"
 """The environment of this program."""
 VERSIONS = """
@@ -61,7 +62,7 @@ def tried(name: str) -> dict[str, Any]:
     told = subprocess.run([python, "-c", VERSIONS, *wanted], capture_output=True, text=True, check=True).stdout
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        command = [python, "-m", "pytest", "-q", "tests/adapters", "--ignore=tests/adapters/test_matrix.py"]
+        command = [python, "-m", "pytest", "-q", *TESTS, "--ignore=tests/adapters/test_matrix.py"]
         command += [f"--junitxml={report}", "-o", "junit_family=xunit1"]
         subprocess.run(command, cwd=REPOSITORY, check=False)
         cases = list(ET.parse(report).iter("testcase"))

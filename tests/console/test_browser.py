@@ -43,9 +43,7 @@ window.broken = [];
 const keep = (event) => window.broken.push(`${event.violatedDirective} ${event.blockedURI}`);
 document.addEventListener("securitypolicyviolation", keep);
 """
-pytestmark = pytest.mark.skipif(
-    not CHROMIUM, reason="no chromium here: apt-get install chromium, or LAZARETTO_CHROMIUM"
-)
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no chromium here: make browser")
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from lazaretto.console.web import PAGES, texts
 
 pytestmark = pytest.mark.skipif(
     not (os.environ.get("LAZARETTO_CHROMIUM") or shutil.which("chromium")),
-    reason="no chromium here: apt-get install chromium, or LAZARETTO_CHROMIUM",
+    reason="no chromium here: make browser",
 )
 NO_PAGES = {"/live", "/map/data", "/map/trace", "/texts/{item:path}", "/pictures/{digest}"}
 """What scripts fetch, and what is shown as it is."""

