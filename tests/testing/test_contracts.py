@@ -87,7 +87,7 @@ def test_postgresql_passes(empty_postgres_url: str) -> None:
     [
         ("search", lambda self, *a, **k: [], "found by its words"),
         ("find_fingerprints", lambda self, *a, **k: [], "a fingerprint is found"),
-        ("drop_fingerprints", lambda self, *a, **k: 0, "what is forgotten"),
+        ("drop_fingerprints", lambda self, *a, **k: 0, "a dropped fingerprint"),
     ],
 )
 def test_broken_stores_are_found(
