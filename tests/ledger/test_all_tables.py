@@ -183,10 +183,10 @@ def test_erased_claims_leave_no_digest_and_lost_ones_are_told(store_url: str) ->
 def test_nobody_records_claims_without_bringing_them(ledger: Ledger) -> None:
     note = seen_draft(Observation("ann", Channel.MEMORY, "a note"))
     forged = {**note.body, "claims": {"count": 1, "digest": "00"}}
-    with pytest.raises(InputError, match="not brought"):
+    with pytest.raises(InputError, match="does not bring"):
         ledger.append([Draft(EventKind.SEEN, note.subject, "ann", forged)])
     ledger.append([note])
-    with pytest.raises(InputError, match="not brought"):
+    with pytest.raises(InputError, match="does not bring"):
         ledger.append([Draft(EventKind.NOTED, f"claims:{note.subject}", body={"claims": {"count": 0, "digest": ""}})])
     assert ledger.verify().ok
 
