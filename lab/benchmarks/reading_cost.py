@@ -22,6 +22,7 @@ import json
 import platform
 import resource
 import statistics
+import sys
 import tempfile
 import threading
 import time
@@ -78,13 +79,32 @@ def sample_texts() -> dict[str, str]:
     }
 
 
+READERS = {
+    "gates.memory.text_screener": "screener", "gates.content.jury.scorer": "jury", "reading.text": "plain encoder",
+    "gates.memory.claims.relation": "pairs of claims", "models.deep.network": "second reader",
+}  # fmt: skip
+"""Who has something read, by the module that asks the encoder."""
+
+
+def asking() -> str:
+    """Who has something read right now."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        name = READERS.get(str(frame.f_globals.get("__name__", "")).removeprefix("lazaretto."))
+        if name is not None:
+            return name
+        frame = frame.f_back  # type: ignore[assignment]
+    return "others"
+
+
 @contextmanager
-def counted() -> Iterator[Counter[str]]:
-    """Windows and tokens that encoders read meanwhile; ``pairs``: those of pairs of claims."""
+def counted(by_reader: dict[str, Counter[str]] | None = None) -> Iterator[Counter[str]]:
+    """Windows and tokens that encoders read meanwhile; ``pairs``: those of pairs of claims. ``by_reader`` is told who
+    had them read, and how many tokens an encoder read again that it had read already."""
     from lazaretto.gates.memory.claims import relation
     from lazaretto.models.minilm.encoder import Encoder
 
-    found: Counter[str] = Counter()
+    found, seen = Counter[str](), set[tuple[int, tuple[int, ...]]]()
     shared = ("shared_relation_model", "shared_second_model")  # a tree may have one of them alone
     models, plain = [getattr(relation, name)() for name in shared if hasattr(relation, name)], Encoder.token_states
 
@@ -93,6 +113,12 @@ def counted() -> Iterator[Counter[str]]:
         kind = "pairs" if any(self is one for one in pairs) else "texts"
         found[f"{kind} windows"] += len(windows)
         found[f"{kind} tokens"] += sum(map(len, windows))
+        if by_reader is not None:
+            who = by_reader.setdefault(asking(), Counter())
+            for window in map(tuple, windows):
+                again = (id(self), window) in seen
+                seen.add((id(self), window))
+                who.update({"windows": 1, "tokens": len(window), "tokens again": len(window) * again})
         return plain(self, windows)
 
     Encoder.token_states = counting  # type: ignore[method-assign]
@@ -181,8 +207,29 @@ def note_times(guards: dict[str, Any]) -> dict[str, list[float]]:
     return {name: several[WARM:] for name, several in taken.items()}
 
 
-def tokens_of(guard: Any) -> dict[str, dict[str, float]]:
-    """Per text: its own tokens, those encoded, and the ratio."""
+def crew_notes(guard: Any) -> dict[str, float]:
+    """Notes of crews that work with their facts in other words each time (those of ``service_load.py``): processor
+    milliseconds of a note, and how many pairs of claims are read for it."""
+    from service_load import note
+
+    every = [(f"clerk{client}", note(client, number)) for number in range(1, 31) for client in (201, 202, 203)]
+    taken = list[float]()
+    with counted() as counts:
+        for agent, text in every:
+            started = time.process_time()
+            guard.remember(text, agent=agent)
+            taken.append((time.process_time() - started) * 1000)
+    later = taken[len(taken) // 3 :]
+    return {
+        "notes": len(every),
+        "mean_ms": round(statistics.mean(later), 2),
+        "pairs": round(counts["pairs windows"] / len(every), 2),
+        "texts": round(counts["texts windows"] / len(every), 2),
+    }
+
+
+def tokens_of(guard: Any) -> dict[str, dict[str, Any]]:
+    """Per text: its own tokens, those encoded, the ratio, and who had them read."""
     from lazaretto import kept_texts
     from lazaretto.models.minilm import minilm_tokenizer
 
@@ -190,9 +237,11 @@ def tokens_of(guard: Any) -> dict[str, dict[str, float]]:
     for name, text in sample_texts().items():
         kept_texts.forget()  # its sentences were read as notes
         own = len(minilm_tokenizer().encode(text).ids)
-        with counted() as counts:
+        readers: dict[str, Counter[str]] = {}
+        with counted(readers) as counts:
             guard.remember(text, agent="bea")
-        found[name] = {"own": own, **counts, "ratio": round(counts["texts tokens"] / own, 2)}
+        ratio = round(counts["texts tokens"] / own, 2)
+        found[name] = {"own": own, **counts, "ratio": ratio, "readers": {who: dict(n) for who, n in readers.items()}}
     return found
 
 
@@ -231,6 +280,7 @@ def measured() -> dict[str, Any]:
             "ratio": round(medians["recommended"] / medians["minimal"], 2),
             "median_ms": medians,
             "tokens": tokens_of(guards["recommended"]),
+            "crew_notes": crew_notes(guards["recommended"]),
             "second_reader": second_reader_share(guards["recommended"]),
             "sessions": sessions(),
             "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
@@ -266,8 +316,14 @@ def table(before: dict[str, Any], after: dict[str, Any]) -> str:
         cells = [f"{one['tokens'][name]['texts tokens']} ({one['tokens'][name]['ratio']})" for one in (before, after)]
         own = after["tokens"][name]["own"]
         lines.append(f"| tokens encoded, {name} of {own} tokens (ratio) | {cells[0]} | {cells[1]} |")
+    for name, one in after["tokens"].items():
+        words = ", ".join(f"{who} {n['tokens'] / one['own']:.2f}" for who, n in one.get("readers", {}).items())
+        lines.append(f"| of which by reader, tokens per token, {name} | | {words} |")
     asked = [f"{one['second_reader']['answered']} of {one['second_reader']['notes']}" for one in (before, after)]
     lines.append(f"| development notes that a second reader read | {asked[0]} | {asked[1]} |")
+    crews = [one.get("crew_notes") for one in (before, after)]
+    cells = [f"{one['mean_ms']} ({one['pairs']:g} pairs)" if one else "" for one in crews]
+    lines.append(f"| note of a crew, processor ms (pairs of claims read for it) | {cells[0]} | {cells[1]} |")
     lines += ["", "Where a note's processor time goes, milliseconds (times asked):", "", "| | before | after |"]
     lines.append("|---|---|---|")
     for label in dict.fromkeys((*before["parts"], *after["parts"])):

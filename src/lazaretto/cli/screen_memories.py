@@ -83,7 +83,8 @@ class Rooms:
         for memory in kept:
             gate.claims.reader.keep(ledger, memory.id, memory.text)
         graph = ProvenanceGraph(ledger)
-        judged = gate.claims.judge(replace(new, parents=(), namespace=ledger.namespace), ledger, graph, trust)
+        screened = replace(new, parents=(), namespace=ledger.namespace)
+        judged = gate.claims.judge(screened, ledger, graph, trust, name_agreeing=True)
         place = {memory.id: number for number, memory in enumerate(kept)}
         found = with_claims(verdict, judged, settings)
         relation = claim_evidence([found]) or {"relation": "none", "with": []}

@@ -84,6 +84,7 @@ class GateSlot:
     installed: bool = True
     """False: the gate is absent because its packages are; ``absent`` says which command brings them."""
     _loading: Future[None] | None = None
+    _loaded: bool = False
     _worker: Worker | None = None
     _stuck: list[Worker] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -108,11 +109,15 @@ class GateSlot:
 
     def loading(self) -> Future[None] | None:
         """The gate's warming up, begun with the first call; None where there is nothing to load any more."""
+        if self._loaded:
+            return None
         if not isinstance(self.gate, WarmUp):
+            self._loaded = True
             return None
         with self._lock:
             done = self._loading is not None and self._loading.done()
             if done and self._loading is not None and self._loading.exception() is None:
+                self._loaded = True
                 return None
             if self._loading is None or done:  # one that failed is tried again with the next item
                 self._loading = Future()

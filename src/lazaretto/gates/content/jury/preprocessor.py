@@ -21,7 +21,7 @@ from lazaretto.picture_worker.opener import Opened
 from lazaretto.pictures import frames_for_judges, open_picture
 from lazaretto.pictures.words import file_readings, lettering
 from lazaretto.policy import DEFAULT_LIMITS, Limits
-from lazaretto.processor_time import in_thread, until
+from lazaretto.processor_time import counted, in_thread, until
 from lazaretto.reading.text import reading_of
 from lazaretto.types import Evidence
 
@@ -29,6 +29,8 @@ _KEPT_BYTES = 4 << 20
 """Of pictures' measures and words that were read last."""
 _SEEN: KeptTexts[tuple[dict[str, Any], str]] = KeptTexts(_KEPT_BYTES, lambda one: 1_000 + 4 * len(one[1]))
 _LANGUAGES = ("en",)
+_AT_ONCE = 1_000
+"""Characters of a text that is prepared in the gate's own thread: handing it to another takes as long."""
 _MOST_TOLD = 16_000
 """Characters of a part whose sentences are told apart by language."""
 _NOT_ENGLISH = {
@@ -49,6 +51,9 @@ class JuryPreprocessor:
     async def prepare(self, content: Content) -> PreparedContent:
         """The content in words. A picture that cannot be decoded is a fault, never a guess."""
         if content.image is None:
+            if len(content.text) + len(content.description) <= _AT_ONCE:
+                with counted():
+                    return self._prepare(content, None)
             return await in_thread(self._prepare, content, None)
         try:
             found = await open_picture(content.image, self.limits)

@@ -173,9 +173,18 @@ class ClaimJudge:
         return self.reader.read([observation.text])[0].rows() if known else []
 
     def judge(
-        self, observation: Observation, ledger: Ledger, graph: ProvenanceGraph, trust: Mapping[SourceClass, float]
+        self,
+        observation: Observation,
+        ledger: Ledger,
+        graph: ProvenanceGraph,
+        trust: Mapping[SourceClass, float],
+        *,
+        name_agreeing: bool = False,
     ) -> ClaimJudgement:
-        """The judgement on one item that is not recorded yet."""
+        """The judgement on one item that is not recorded yet.
+
+        ``name_agreeing``: what agrees is looked for where no ruling rests on it, too; that takes a reading of one pair.
+        """
         started = time.perf_counter()
         whole = self.reader.catch_up(ledger)
         read = self.reader.read([observation.text])[0]
@@ -193,8 +202,9 @@ class ClaimJudge:
             found = _surest([*found, *agree])  # agreeing claims count
             new = update_rule.newcomer(observation, graph, trust)
         else:  # ancestors are not needed
-            found = _surest([*found, *self._corroborating(found, rest)])
             new = update_rule.alone(observation, trust)
+            if name_agreeing or (quiet is not None and new.trust < self._rule.sensitive_trust):
+                found = _surest([*found, *self._corroborating(found, rest)])
         judged = self._decide(observation, (read, quiet), found, new, (ledger, graph, trust))
         ms = (time.perf_counter() - started) * 1000
         return ClaimJudgement(*judged, whole, cut, ms)
@@ -299,9 +309,7 @@ class ClaimJudge:
 
     def _corroborating(self, found: Sequence[ComparedPair], rest: Sequence[NearPair]) -> list[ComparedPair]:
         """Of pairs that cannot conflict, the first that agrees and those asked before it; none where one agrees anyway.
-
-        No ruling rests on it where nothing is opposed, so only the nearest that give the same value are asked.
-        """
+        Only the nearest that give the same value are asked."""
         asked: list[ComparedPair] = []
         if any(self._agrees(one) for one in found):
             return asked
@@ -319,15 +327,16 @@ class ClaimJudge:
         at = self.model.calibration
         opposed = _one_per_item([f for f in found if self._is_conflict(f)])
         agreeing = _one_per_item([f for f in found if self._agrees(f)])
-        seen = update_rule.witnesses((f.item for f in (*opposed, *agreeing)), graph, trust)
-        if opposed:
-            known = [*_ancestors(observation, ledger, graph, trust), *((f.old, seen[f.item.id]) for f in agreeing)]
-            opposed = [f for f in opposed if not self._said_already(f, seen[f.item.id], known)]
-            opposed = [f for f in opposed if not let_in_beside(ledger, f.item.id, observation.id)]
-        support = update_rule.voices((seen[f.item.id] for f in agreeing), new)
-        against = update_rule.voices((seen[f.item.id] for f in opposed), new)
         if not opposed:
             return self._decide_unopposed(said, found, agreeing, new)
+        seen = update_rule.witnesses((f.item for f in (*opposed, *agreeing)), graph, trust)
+        known = [*_ancestors(observation, ledger, graph, trust), *((f.old, seen[f.item.id]) for f in agreeing)]
+        opposed = [f for f in opposed if not self._said_already(f, seen[f.item.id], known)]
+        opposed = [f for f in opposed if not let_in_beside(ledger, f.item.id, observation.id)]
+        if not opposed:
+            return self._decide_unopposed(said, found, agreeing, new)
+        support = update_rule.voices((seen[f.item.id] for f in agreeing), new)
+        against = update_rule.voices((seen[f.item.id] for f in opposed), new)
         sensitive = any(f.at_stake for f in opposed)
         if new.trust >= self._rule.voice_trust:
             support = self._all_support(said[0], ledger, new, where, support)
