@@ -69,6 +69,17 @@ def test_a_reader_that_was_slow_once_is_tried_again(monkeypatch: pytest.MonkeyPa
     assert reader.has_time(LONG, 1.0) and reader.has_time(SHORT, 1.0)
 
 
+def test_a_reader_that_stays_slow_is_tried_once_in_a_while() -> None:
+    times, tried = after((40, 9.0)), 0
+    for _ in range(10 * (KEPT + 1)):
+        if times.seconds_for(40) > 1.0:
+            times.not_read()
+        else:
+            tried += 1
+            times.took(40, 9.0)
+    assert tried == 10, "not every other text passes its time"
+
+
 def test_what_was_read_before_takes_no_time() -> None:
     reader = made()
     reader._times.took(10, 99.0)

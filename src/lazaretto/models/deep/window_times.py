@@ -6,22 +6,24 @@ import statistics
 from collections import deque
 
 KEPT = 7
-"""Windows that are remembered."""
+"""Windows that are remembered, and texts in a row without time after which they are not."""
 _EMPTY = 8
 """Tokens whose time a window takes that has none: a pass has a cost of its own, which a short window shows most."""
 
 
 class WindowTimes:
     """The middle of the last few windows, so that a single slow one does not count; each scaled to the length asked
-    for. Whoever does not read for want of time says so, and one window is forgotten: a reader that was slow once would
-    else never be tried again."""
+    for. Several texts in a row that are not read for want of time have all of it forgotten: a reader that was slow once
+    would else never be tried again."""
 
     def __init__(self) -> None:
         self._rates: deque[float] = deque(maxlen=KEPT)
+        self._not_read = 0
 
     def took(self, tokens: int, seconds: float) -> None:
         """A window of so many tokens was read."""
         self._rates.append(seconds / (tokens + _EMPTY))
+        self._not_read = 0
 
     def seconds_for(self, tokens: int) -> float:
         """About what a window of so many tokens takes; 0 where none is remembered."""
@@ -30,7 +32,7 @@ class WindowTimes:
 
     def not_read(self) -> None:
         """A window was not read because it would have taken too long."""
-        try:
-            self._rates.popleft()
-        except IndexError:  # another thread forgot the last one
-            pass
+        self._not_read += 1
+        if self._not_read >= KEPT:
+            self._rates.clear()
+            self._not_read = 0
