@@ -45,10 +45,10 @@ from lazaretto.gates.blocklist_entries import (
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Ledger
 from lazaretto.picture_worker.opener import pixel_digest
-from lazaretto.pictures import first_frame
 from lazaretto.pictures.hashing import PerceptualHash
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import Channel, Draft, EventKind, Observation, Ruling, plain
+from lazaretto_lab.models.own_pictures import first_frame
 
 SEED = 20_261_115
 ROUNDS = 400

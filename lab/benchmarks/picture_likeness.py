@@ -21,8 +21,8 @@ from performance_page import write_section
 from PIL import Image
 
 from lazaretto.gates.blocklist import BlocklistSettings
-from lazaretto.pictures import first_frame, first_frame_rgb
 from lazaretto.pictures.hashing import PerceptualHash
+from lazaretto_lab.models.own_pictures import first_frame, first_frame_rgb
 
 SEED = 7
 SAMPLE = 300

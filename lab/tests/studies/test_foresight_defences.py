@@ -30,9 +30,9 @@ from lazaretto.learn.calibration import (
 )
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel
-from lazaretto.pictures import first_frame
 from lazaretto_lab.harness.context import RunContext
 from lazaretto_lab.harness.experiment import available, experiment_folder, load_experiment
+from lazaretto_lab.models.own_pictures import first_frame
 from lazaretto_lab.studies.foresight.calibration import (
     CALIBRATION_POOL,
     RECIPE,

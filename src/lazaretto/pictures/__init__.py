@@ -1,7 +1,6 @@
 """Pictures from strangers: opened in a process of their own (``picture_worker``), once for all who ask.
 
 The process is held to the policy's limits. Full-size pixels never come back: only a digest, the looks, small frames.
-``first_frame`` decodes in this process, and is for pictures that this process made.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from PIL import Image
 
 from lazaretto.errors import PictureWorkerFailed, UnreadablePicture
 from lazaretto.kept_texts import also_forget
-from lazaretto.picture_worker import opener
 from lazaretto.picture_worker.opener import FORMATS, FRAMES_SHOWN, SIDE, Header, Opened, PictureBudget, PictureRefused
 from lazaretto.picture_worker.pool import WORKERS, WorkerFailed, shared_pool
 from lazaretto.policy import DEFAULT_LIMITS, Limits
@@ -82,19 +80,6 @@ def frames_for_judges(found: Opened, *, side: int = SIDE) -> Picture:
     for frame in frames:
         frame.thumbnail((side, side))
     return Picture(found.header, found.frame_count, tuple(frames))
-
-
-def first_frame(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Image.Image:
-    """The first frame of a picture that is trusted (simulations, training), in full size, decoded in this process."""
-    try:
-        return opener.first_frame(data, _budget(limits))
-    except PictureRefused as error:
-        raise _unreadable(error.rule, error.problem) from None
-
-
-def first_frame_rgb(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Image.Image:
-    """``first_frame`` in three colours on white: what a network is given."""
-    return opener.on_white(first_frame(data, limits))
 
 
 def hold_workers() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from lazaretto.errors import ModelUnavailable
 from lazaretto.models.protocol import Vectors
 from lazaretto.models.torch_loading import torch_device
-from lazaretto.pictures import first_frame_rgb
+from lazaretto_lab.models.own_pictures import first_frame_rgb
 from lazaretto_lab.models.transformers_loading import fingerprint, load_part, transformers_module
 
 FAMILIES = ("clip", "siglip")

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from lazaretto.errors import InputError, ModelUnavailable
 from lazaretto.models.protocol import Request
-from lazaretto.pictures import first_frame_rgb
+from lazaretto_lab.models.own_pictures import first_frame_rgb
 from lazaretto_lab.models.picture_tensors import PictureTensors
 from lazaretto_lab.models.transformers_clip import TransformersClip
 from lazaretto_lab.models.transformers_vlm import TransformersVlm

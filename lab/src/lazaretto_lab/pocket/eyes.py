@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.pictures import first_frame_rgb
+from lazaretto_lab.models.own_pictures import first_frame_rgb
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,7 +12,7 @@ from PIL import Image
 from torch import Tensor
 from torch.nn import functional
 
-from lazaretto.pictures import first_frame_rgb
+from lazaretto_lab.models.own_pictures import first_frame_rgb
 
 
 def augmented(pixels: Tensor, kinds: Sequence[str], rng: torch.Generator) -> Tensor:

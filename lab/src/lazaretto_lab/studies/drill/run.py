@@ -11,9 +11,9 @@ from typing import Any
 from lazaretto import Guard, Policy
 from lazaretto.incidents.records import Incident
 from lazaretto.learn.calibration import MonitorCalibration
-from lazaretto.pictures import first_frame
 from lazaretto.policy import ChannelPolicy, Channels
 from lazaretto.types import Channel
+from lazaretto_lab.models.own_pictures import first_frame
 from lazaretto_lab.studies.drill.crew import ROUNDS, THREATS, Crew, Progress
 from lazaretto_lab.studies.drill.desk import Desk
 from lazaretto_lab.studies.drill.scripted import Eyes

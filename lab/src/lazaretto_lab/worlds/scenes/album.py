@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lazaretto.errors import InputError
-from lazaretto.pictures import first_frame_rgb
+from lazaretto_lab.models.own_pictures import first_frame_rgb
 from lazaretto_lab.worlds.scenes.messages import draw_message
 from lazaretto_lab.worlds.scenes.render import png_bytes, render
 from lazaretto_lab.worlds.scenes.scene import Scene, scene_pool
