@@ -56,7 +56,7 @@ from lazaretto.policy.plugins import require
 from lazaretto.processor_time import in_thread, left, until
 from lazaretto.provenance.text_edits import without_spans
 from lazaretto.reading.text import reading_of
-from lazaretto.types import Channel, Correction, Cost, Evidence, Observation, Ruling, SourceClass, Verdict
+from lazaretto.types import UNHEARD, Channel, Correction, Cost, Evidence, Observation, Ruling, SourceClass, Verdict
 
 MEMORY_POISONING = "ASI06"
 INTER_AGENT = "ASI07"
@@ -329,6 +329,8 @@ class MemoryGate:
         told = with_claims(verdict, judged, self.settings.claims)
         alone = ruling_on(judged, self.settings.claims).label
         numbers = {"ruling": alone, "rule": judged.rule, "risk": judged.risk, "cut": judged.cut}
+        if judged.unheard:
+            told = replace(told, evidence=(*told.evidence, Evidence("measure", judged.unheard, {UNHEARD: "mpnet"})))
         if judged.cut:
             note = Evidence("measure", _NOT_COMPARED, {})
             told = replace(told, evidence=(*told.evidence, note), interval=(told.interval[0], 1.0))

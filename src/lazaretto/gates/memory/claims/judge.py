@@ -131,6 +131,8 @@ class ClaimJudgement:
     cut: bool = False
     """Whether there was no time to compare all its claims."""
     ms: float = 0.0
+    unheard: str = ""
+    """Why a larger model that is set up did not read its possible conflicts."""
 
 
 _Said = tuple[ReadText, Quiet | None]
@@ -207,7 +209,8 @@ class ClaimJudge:
                 found = _surest([*found, *self._corroborating(found, rest)])
         judged = self._decide(observation, (read, quiet), found, new, (ledger, graph, trust))
         ms = (time.perf_counter() - started) * 1000
-        return ClaimJudgement(*judged, whole, cut, ms)
+        twice = self._given is None and any(f.related.twice for f in found)
+        return ClaimJudgement(*judged, whole, cut, ms, self._second.stands_in if twice else "")
 
     def find(self, query: str, ledger: Ledger, limit: int) -> list[str]:
         """Ids of visible memories near to a query in meaning, nearest first."""

@@ -125,6 +125,9 @@ class _Answer:
 class RelationModel:
     """Loads once, compares many."""
 
+    stands_in = ""
+    """Why a larger one that is set up does not read in its place."""
+
     def __init__(
         self, file: Path = WEIGHTS / "relation.safetensors", bars: Path = WEIGHTS / "calibration.json", *,
         in_blocks: bool | None = None,
@@ -276,11 +279,15 @@ def shared_second_model() -> RelationModel:
 
 @cache
 def _second_model(larger: bool) -> RelationModel:
+    why = ""
     if larger:
         try:
             model = DeepRelationModel()
             _ = model._full
             return model
         except ModelUnavailable as error:
+            why = f"The larger model for conflicts of claims does not read, the small one did: {error}"
             _log.warning("the larger model for conflicts of claims is not used, the small one is: %s", error)
-    return RelationModel(WEIGHTS / "second.safetensors", WEIGHTS / "second.json")
+    small = RelationModel(WEIGHTS / "second.safetensors", WEIGHTS / "second.json")
+    small.stands_in = why
+    return small
