@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lazaretto.gates.memory.claims.across import another_value_across
-from lazaretto.gates.memory.claims.comparison import meeting
+from lazaretto.gates.memory.claims.comparison import Overlap, meeting
 from lazaretto.gates.memory.claims.extraction import claims_of
 from lazaretto.gates.memory.claims.judge import LEAST_COSINE, ClaimJudge, NearPair
 from lazaretto.gates.memory.claims.quiet import shared_quiet_head
@@ -59,6 +59,9 @@ def rows(pairs: list[FactPair]) -> list[dict[str, Any]]:
         near = NearPair(new[0], old[0], known, cosine, False, meet)
         if cosine < LEAST_COSINE and not another_value_across(old[0], new[0]):
             told: dict[str, Any] = {"stage": "not near", "held": False}
+        elif (doubted := judge._doubted([near])) and doubted[0].meeting is Overlap.OPPOSED:
+            conflict = round(doubted[0].related.conflict, 3)
+            told = {"stage": f"conflict, {meet.value}, read after all", "held": True, "conflict": conflict}
         elif not near.may_conflict:
             told = {"stage": f"rule: {meet.value}", "held": False}
         elif not judge._is_read_first(near):

@@ -23,6 +23,7 @@ from lazaretto.gates.memory.claims.comparison import (
     restates,
 )
 from lazaretto.gates.memory.claims.conflicts import let_in_beside
+from lazaretto.gates.memory.claims.doubted import DOUBT_FROM, LEAST_APART, MOST_DOUBTED, is_doubtful
 from lazaretto.gates.memory.claims.extraction import Claim, claim_at, claims_of, declares_sensitive, says_one_thing
 from lazaretto.gates.memory.claims.llm_tiebreak import LlmTiebreak, Pair
 from lazaretto.gates.memory.claims.occasions import progress
@@ -59,8 +60,6 @@ LEAST_ACROSS = 0.25
 """The same where the two are in two languages and plainly give two values: the encoder was made on English."""
 LEAST_ASKED = 0.3
 """The same for a question and a claim that may answer it."""
-LEAST_APART = 0.5
-"""Claims with nothing in common are read from here on (decision 0050: .6 for the first head)."""
 _READ_TWICE = (0.2, 0.35, 0.5, 0.7, 0.85, 0.93)
 """So near to each other that every answer above the first is one of full precision: it goes into a mean."""
 _ASKED_AGAIN = 1
@@ -197,6 +196,7 @@ class ClaimJudge:
         due = sum(weighty for _, weighty in ranked)  # they come first
         found = self._related(first, due=due)
         cut = not (read.whole and all_looked) or any(weighty for _, weighty in ranked[len(found) :])
+        found = _surest([*found, *self._doubted(near)])
         rest = [pair for pair in near if not self._is_read_first(pair)][: MOST_PAIRS - len(first)]
         asked = any(self._is_conflict(f) or self._is_gray(f) for f in found)
         if asked or any(map(declares_sensitive, read.claims)):
@@ -301,6 +301,22 @@ class ClaimJudge:
         for n, second in zip(asked, twice, strict=True):
             told[n] = together(told[n], second)
         return told
+
+    def _doubted(self, near: Sequence[NearPair]) -> list[ComparedPair]:
+        """Whole texts that are taken for peaceful without a model, and that the first model doubts: opposed where both
+        are sure. "From 40 to 75 %" and "from 40 to 38 %" share a value."""
+        some = [p for p in near if not p.partial and is_doubtful(p.old, p.new, p.cosine, p.meeting)][:MOST_DOUBTED]
+        if self._given is not None or not some or spare(_FOR_OTHERS) <= 0:
+            return []
+        told = self.model.compare([(p.old, p.new, p.cosine) for p in some], [_READ_TWICE[3:]] * len(some))
+        asked = [(p, one) for p, one in zip(some, told, strict=True) if one.conflict >= DOUBT_FROM]
+        twice = self._second.compare([(p.old, p.new, p.cosine) for p, _ in asked], at_once=True) if asked else []
+        found = []
+        for (p, first), second in zip(asked, twice, strict=True):
+            both = together(first, second)
+            meets = Overlap.OPPOSED if both.conflict >= self._second.calibration.doubt_at else Overlap.SAME
+            found.append(ComparedPair(p.new, p.old, p.item, p.cosine, p.partial, meets, both))
+        return found
 
     @property
     def _second(self) -> RelationModel:

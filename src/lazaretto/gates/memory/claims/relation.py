@@ -103,6 +103,8 @@ class RelationCalibration:
     """Agreements from here on count as support."""
     alpha: float
     """Weight of credibility against the model in the risk."""
+    doubt_at: float = 1.0
+    """Of a second model: the same of both for pairs that are taken for peaceful without a model."""
     ask_at: float = 0.3
     """Of a second model: the probability of a conflict, by the first, from which on it reads a pair too."""
 
