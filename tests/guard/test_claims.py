@@ -53,7 +53,7 @@ def test_an_untrusted_page_may_not_change_what_a_person_said(guard: SyncGuard) -
     assert guard.ledger.verify().ok
 
 
-def test_pairs_that_meet_in_nothing_are_not_read_unless_something_is_opposed(
+def test_pairs_that_meet_in_nothing_and_are_far_apart_are_not_read_unless_something_is_opposed(
     guard: SyncGuard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
@@ -69,7 +69,7 @@ def test_pairs_that_meet_in_nothing_are_not_read_unless_something_is_opposed(
         return real(self, pairs, bars, **more)
 
     monkeypatch.setattr(RelationModel, "compare", compare)
-    lamps = "Refunds are looked at in the morning, when the desk opens."
+    lamps = "The refund desk is next to the lift and opens at nine."
     guard.remember(lamps, agent="ann", source="direct_user")
     asked.clear()
     guard.remember(APPROVAL, agent="ann", source="direct_user")
