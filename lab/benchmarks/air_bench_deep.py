@@ -42,8 +42,9 @@ Floats = NDArray[np.float64]
 
 def reader_scores(reader: str, items: Items) -> Floats:
     """Of each item the score for harm by the model that left its fold out; not a number where no such model was run."""
-    found = np.full(len(items.rows), np.nan)
-    place = {int(row): n for n, row in enumerate(items.rows)}
+    found, known = np.full(len(items.rows), np.nan), development(None)[0]
+    mine = {name: n for n, name in enumerate(items.id.tolist())}
+    place = {int(row): mine[name] for row, name in zip(known.rows, known.id.tolist(), strict=True) if name in mine}
     with np.load(RESULTS / "reader" / f"scores-{reader}.npz") as stored:
         for name in stored.files:
             split, _, task = name.partition("/")

@@ -3,6 +3,7 @@
     python lab/benchmarks/fused_harm.py             # seconds: nothing is trained or read, all scores are stored
     python lab/benchmarks/fused_harm.py --write     # also lab/results/content/fused_harm.json
     python lab/benchmarks/fused_harm.py --ship      # also src/lazaretto/models/weights/reader/with_jury.json
+    python lab/benchmarks/fused_harm.py --work WORK --write --out FILE      # by a training's own scores
 
 Every score is of a model that saw nothing of the item's source (AIR-Bench: not the item); ``mpnet`` was run on three
 folds of five, and only their items count. What ships is fitted on the texts of all sources but AIR-Bench. What is said
@@ -21,6 +22,7 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -88,9 +90,9 @@ class Scored:
         return Scored(self.items.pick(rows), *rest)
 
 
-def scored(kind: str) -> Scored:
-    """All items of a kind that both scored."""
-    items, _ = development(None)
+def scored(kind: str, work: Path | None = None) -> Scored:
+    """All items of a kind that both scored; ``work``: of that training, else as stored."""
+    items, _ = development(work)
     here, score = items.pick(items.head == kind), reader_scores(READER, items)[items.head == kind]
     count = len(here.label)
     odds, sure, look = np.zeros(count), np.zeros(count), np.full(count, np.inf)
@@ -219,9 +221,9 @@ def summary(data: Scored, ruled: Ruled) -> dict[str, Any]:
     return found
 
 
-def bands(numbers: Joint) -> dict[str, Any]:
+def bands(numbers: Joint, work: Path | None = None) -> dict[str, Any]:
     """What other bands of doubt would cost and give: F1 of AIR-Bench's texts, and who would be asked."""
-    every, found = scored("text"), dict[str, Any]()
+    every, found = scored("text", work), dict[str, Any]()
     several = {
         "gray to the jury": every.gray & ~every.glanced,
         "not settled by a look at the old bar": ~every.glanced,
@@ -254,11 +256,11 @@ def left_out(data: Scored) -> tuple[Ruled, dict[int, Joint]]:
     return whole, made
 
 
-def air_bench(numbers: Joint) -> dict[str, Any]:
+def air_bench(numbers: Joint, work: Path | None = None) -> dict[str, Any]:
     """F1 of what is not safe, and at the middle of the risk, with the band and without it."""
     found: dict[str, Any] = {}
     for kind in KINDS:
-        every = scored(kind)
+        every = scored(kind, work)
         data = every.pick(every.items.source == "dev")
         truth, none = [bool(x) for x in data.items.label > 0], [False] * len(data.items.label)
         both, alone, earlier = by_both(data, numbers), by_jury(data), before(data)
@@ -279,9 +281,9 @@ def air_bench(numbers: Joint) -> dict[str, Any]:
     return found
 
 
-def measured() -> tuple[dict[str, Any], Joint]:
+def measured(work: Path | None = None) -> tuple[dict[str, Any], Joint]:
     """All of it, and the numbers that ship."""
-    every = scored("text")
+    every = scored("text", work)
     texts = every.pick(every.items.source != "dev")
     numbers = fitted(texts)
     ruled, folds = left_out(texts)
@@ -294,8 +296,8 @@ def measured() -> tuple[dict[str, Any], Joint]:
         "jury alone": summary(texts, by_jury(texts)),
         "before": summary(texts, before(texts)),
         "both": summary(texts, ruled),
-        "bands": bands(numbers),
-        "air_bench": air_bench(numbers),
+        "bands": bands(numbers, work),
+        "air_bench": air_bench(numbers, work),
     }
     return result, numbers
 
@@ -305,8 +307,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--ship", action="store_true")
+    parser.add_argument("--work", type=Path, help="a training's folder")
+    parser.add_argument(
+        "--out", type=Path, help="where --write writes", default=RESULTS / "content" / "fused_harm.json"
+    )
     asked = parser.parse_args()
-    result, numbers = measured()
+    result, numbers = measured(asked.work)
     print(json.dumps({k: v for k, v in result.items() if k != "air_bench"}, indent=1))
     for kind in KINDS:
         one = result["air_bench"][kind]
@@ -318,7 +324,7 @@ def main() -> None:
         NUMBERS.write_text(json.dumps(asdict(numbers), indent=1) + "\n")
         joint.cache_clear()
     if asked.write:
-        (RESULTS / "content" / "fused_harm.json").write_text(json.dumps(result, indent=1) + "\n")
+        asked.out.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from lazaretto.models.minilm.tokens import (
     Tokens,
     minilm_tokenizer,
     pieces_of,
+    window_starts,
     window_texts,
 )
 from lazaretto.models.minilm.weights import DIMENSION, Adapter, split_heads
@@ -36,5 +37,6 @@ __all__ = [
     "pieces_of",
     "shared_minilm",
     "split_heads",
+    "window_starts",
     "window_texts",
 ]

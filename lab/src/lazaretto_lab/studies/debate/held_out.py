@@ -26,7 +26,7 @@ STORED = Path(__file__).resolve().parents[4] / "results" / "jury"
 """The cross-validated scores of the shipped version, in a checkout."""
 
 
-@functools.lru_cache(maxsize=1)
+@functools.lru_cache(maxsize=2)
 def development(work: Path | None) -> tuple[Items, Path]:
     """The development half by cross-validated scores, with the foreign sources that the numbers are fitted on, and the
     file of scores; of a training's work folder, or as stored."""
