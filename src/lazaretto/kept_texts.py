@@ -11,9 +11,7 @@ import hashlib
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 Value = TypeVar("Value")
@@ -21,7 +19,6 @@ Texts = ParamSpec("Texts")
 _kept: weakref.WeakSet[Clears] = weakref.WeakSet()
 _also: list[Callable[[], object]] = []
 _lock = threading.Lock()
-_namespace: ContextVar[str] = ContextVar("namespace_of_texts", default="")
 
 
 class Clears(Protocol):
@@ -42,7 +39,6 @@ class KeptTexts(Generic[Value]):
         self._most, self._size = most_bytes, size
         self._values: OrderedDict[bytes, tuple[Value, int]] = OrderedDict()
         self._bytes = 0
-        self._age = 0
         self._lock = threading.Lock()
         clear_when_forgotten(self)
 
@@ -55,15 +51,10 @@ class KeptTexts(Generic[Value]):
             self._values.move_to_end(key)
             return found[0]
 
-    def put(self, key: bytes, value: Value, age: int | None = None) -> None:
-        """Remember it, and forget what was used longest ago where there is too much.
-
-        ``age``: that of the memory when the content was read. If everything was forgotten since, it is not remembered.
-        """
+    def put(self, key: bytes, value: Value) -> None:
+        """Remember it, and forget what was used longest ago where there is too much."""
         size = self._size(value) + len(key)
         with self._lock:
-            if age is not None and age != self._age:
-                return
             old = self._values.pop(key, None)
             self._bytes -= old[1] if old else 0
             if size > self._most:
@@ -79,12 +70,6 @@ class KeptTexts(Generic[Value]):
         with self._lock:
             self._values.clear()
             self._bytes = 0
-            self._age += 1
-
-    @property
-    def age(self) -> int:
-        """How often everything was forgotten."""
-        return self._age
 
     def __len__(self) -> int:
         return len(self._values)
@@ -102,21 +87,6 @@ def digest(*parts: str) -> bytes:
         data = part.encode("utf-8", "surrogatepass")
         made.update(len(data).to_bytes(8, "big") + data)
     return made.digest()
-
-
-@contextmanager
-def read_for(namespace: str) -> Iterator[None]:
-    """Whose texts are read here: another tenant does not find what a trunk made of them, not even by its time."""
-    token = _namespace.set(namespace)
-    try:
-        yield
-    finally:
-        _namespace.reset(token)
-
-
-def namespace() -> str:
-    """Whose texts are read now; empty where nobody said."""
-    return _namespace.get()
 
 
 def remembered(

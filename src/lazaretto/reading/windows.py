@@ -18,8 +18,8 @@ from lazaretto.reading.views import View
 
 MOST_WINDOWS = 128
 """Read of one text: about 110 kB of English without disguises."""
-STRIDE = WINDOW_TOKENS - 2 - 48
-"""Windows overlap by 48 tokens, so that an order is whole in one of them; those of the content gate are the same."""
+_STRIDE = WINDOW_TOKENS - 2 - 48
+"""Windows overlap by 48 tokens, so that an order is whole in one of them."""
 _RUN, _AROUND = 6, 48
 """Tokens in a row that have to be read before for a view to say nothing new there: the same pairs of words in another
 order are no order. And the tokens that are read on both sides of what is new."""
@@ -100,7 +100,7 @@ def chosen_windows(
         new = _new_parts(_runs(pieces.ids), said, len(pieces.ids))
         parts = new if found else [(0, len(pieces.ids))]
         for start, end in parts:
-            for window in pieces.part(start, end).windows(10**9, STRIDE):
+            for window in pieces.part(start, end).windows(10**9, _STRIDE):
                 if window.ids not in seen:
                     seen.add(window.ids)
                     found.append((view, window))

@@ -20,7 +20,6 @@ import orjson
 from lazaretto.errors import MissingExtra
 from lazaretto.gates.engine.cascade import settles, why_not_needed
 from lazaretto.gates.protocol import Budget, Gate, GateContext, WarmUp
-from lazaretto.kept_texts import read_for
 from lazaretto.models.freed_memory import give_back_memory
 from lazaretto.policy import ChannelPolicy, Stage
 from lazaretto.processor_time import given, time_for
@@ -260,7 +259,7 @@ async def _safely(gate: Gate, observation: Observation, context: GateContext) ->
     """The gate's answer; whatever it raises becomes a ``GateCrash``, so that nothing can end the loop it runs on."""
     task = asyncio.current_task()
     try:
-        with given(context.budget.processor), read_for(getattr(context.ledger, "namespace", "")):
+        with given(context.budget.processor):
             return await gate.examine(observation, context)
     except BaseException as error:
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():

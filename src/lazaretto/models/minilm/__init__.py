@@ -16,7 +16,6 @@ from lazaretto.models.minilm.tokens import (
     Tokens,
     minilm_tokenizer,
     pieces_of,
-    window_starts,
     window_texts,
 )
 from lazaretto.models.minilm.weights import DIMENSION, Adapter, split_heads
@@ -37,6 +36,5 @@ __all__ = [
     "pieces_of",
     "shared_minilm",
     "split_heads",
-    "window_starts",
     "window_texts",
 ]
