@@ -31,6 +31,7 @@ LIMITS = {
     "ingest": 0,
     "agents": 3,
     "policy": 0,
+    "gates/engine": 0,
     "external_stores": 0,
     "picture_worker": 0,
     "pictures": 0,

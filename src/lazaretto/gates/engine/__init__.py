@@ -1,1 +1,1 @@
-"""What runs the gates: which, in which order, for how long, and what becomes of their verdicts."""
+"""Runs the gates: chooses them, sets their order and time limits, and joins their verdicts."""

@@ -1,4 +1,4 @@
-"""Cheap gates for all, dear ones for what the cheap ones leave open: when a stage is needed, and what it settles."""
+"""Cheap gates judge all items, dear ones only those left open: when a stage is needed, and what it settles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVEN = 0.5
 SETTLES = "settles"
 """In a settling verdict's evidence: the gate whose open question it answers. Without it, it answers all."""
 HEARD = "heard"
-"""In a verdict's evidence: what a second reader said that the verdict rests on already; it is not asked again."""
+"""In a verdict's evidence: a second reader's answer that the verdict uses already; that reader is not asked again."""
 
 
 def is_gray(verdict: Verdict, policy: ChannelPolicy) -> bool:
@@ -34,7 +34,7 @@ def why_not_needed(
 ) -> str:
     """Why a stage need not look at an item; empty when it must.
 
-    What earlier gates said can spare it, their silence cannot: a stage runs when an earlier gate failed to answer.
+    Answers of earlier gates can spare it, missing answers cannot: a stage runs when an earlier gate gave no answer.
     """
     if any(v.ruling is Ruling.BLOCK for v in verdicts) and not policy.run_all:
         return "an earlier gate blocked"
@@ -82,4 +82,4 @@ def cleared(
 
 def _settled_by(answer: Verdict) -> tuple[str, ...]:
     """The gates whose questions a settling verdict answers; none named: all."""
-    return tuple(str(one.data[SETTLES]) for one in answer.evidence if SETTLES in one.data)
+    return tuple(str(evidence.data[SETTLES]) for evidence in answer.evidence if SETTLES in evidence.data)

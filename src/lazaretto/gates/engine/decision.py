@@ -49,7 +49,7 @@ def ruling_body(decision: Decision) -> dict[str, Any]:
 
 
 def held_without_it(made: Decision, instead: Decision) -> str:
-    """What is told of a text that is held even without what it may not hold; never what it says."""
+    """The message about a text that is held even without its forbidden part; it never quotes the text."""
     return (
         f"{made.item} holds something that may not be kept ({made.rule}), and without it is held too ({instead.rule}): "
         f"the text without it waits as {instead.item}; 'lazaretto release {instead.item}' keeps that, and that alone"
@@ -57,7 +57,7 @@ def held_without_it(made: Decision, instead: Decision) -> str:
 
 
 def decide(item: str, examined: Examination, policy: ChannelPolicy, ms: float) -> Decision:
-    """The decision about one item. The time is what passed on the clock, because gates run side by side."""
+    """The decision about one item. The time is read from the clock, because gates run side by side."""
     runs = examined.runs
     word, excused = person_says(examined.verdicts)
     settled = (*cleared(examined.verdicts, runs, examined.settling, policy), *excused)
@@ -97,14 +97,14 @@ FORM = "structure"
 def person_says(verdicts: Sequence[Verdict]) -> tuple[Verdict | None, tuple[Verdict, ...]]:
     """The word of a person who called the same benign, and the verdicts that it overrules.
 
-    Nearly the same is not excused from a block, nor for its form. A word about what an item says is none about who may
-    write where, nor about contradictions that came up since.
+    An item that is only nearly the same is not excused from a block, nor for its form. The word judges content, not who
+    may write where, nor contradictions that came up later.
     """
     words = (v for v in verdicts if v.gate == BLOCKLIST and v.rule in (CALLED_BENIGN, NEARLY_BENIGN))
     word = next(words, None)
     if word is None:
         return None, ()
-    known = {str(item) for one in word.evidence for item in one.data.get(OVER) or ()}
+    known = {str(item) for evidence in word.evidence for item in evidence.data.get(OVER) or ()}
     return word, tuple(v for v in verdicts if v.ruling > Ruling.WARN and _excused(v, word, known))
 
 
@@ -117,9 +117,9 @@ def _excused(verdict: Verdict, word: Verdict, known: set[str]) -> bool:
 def settled_by_word(verdict: Verdict, known: Collection[str]) -> bool:
     """Whether a person's word that exactly this text is fine answers a verdict on it.
 
-    ``known``: what the text was known to contradict when the word was given.
+    ``known``: the items that the text was known to contradict when the word was given.
     """
-    claims = [one.data for one in verdict.evidence if one.kind == "claim" and one.data.get("with")]
+    claims = [evidence.data for evidence in verdict.evidence if evidence.kind == "claim" and evidence.data.get("with")]
     disputed = {str(i) for data in claims if data.get("relation") in _DISPUTES for i in data["with"]}
     return disputed <= set(known) and (verdict.rule not in FOR_ITS_SOURCE or bool(disputed))
 
@@ -128,14 +128,14 @@ _DISPUTES = ("contradicts", "updates")
 
 
 def decision_from_body(body: Mapping[str, Any]) -> Decision:
-    """A decision as the ledger has it, read back: what ``plain`` made of it, the other way round."""
+    """A decision read back from its form in the ledger, which ``plain`` made."""
 
-    def verdict(one: Mapping[str, Any]) -> Verdict:
-        low, high = one["interval"]
+    def verdict(row: Mapping[str, Any]) -> Verdict:
+        low, high = row["interval"]
         return Verdict(
-            one["gate"], one["subject"], Ruling.from_label(one["ruling"]), one["risk"], (low, high), one["rule"],
-            tuple(Evidence(e["kind"], e["summary"], e["data"]) for e in one["evidence"]), tuple(one["taxonomy"]),
-            Cost(**one["cost"]), one["replacement"],
+            row["gate"], row["subject"], Ruling.from_label(row["ruling"]), row["risk"], (low, high), row["rule"],
+            tuple(Evidence(e["kind"], e["summary"], e["data"]) for e in row["evidence"]), tuple(row["taxonomy"]),
+            Cost(**row["cost"]), row["replacement"],
         )  # fmt: skip
 
     low, high = body["interval"]

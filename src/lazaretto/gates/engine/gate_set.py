@@ -1,4 +1,4 @@
-"""The gates of a policy: made once, asked together, told together what became of an item."""
+"""The gates of a policy: made once, asked together, and informed together of the ruling on an item."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class GateState:
 
 
 class GateSet:
-    """Every gate that a policy names, with what each is shown."""
+    """Every gate that a policy names, each with its context."""
 
     def __init__(
         self, policy: Policy, ledger: Ledger, graph: ProvenanceGraph, ready: Mapping[str, Gate], file: str
@@ -67,7 +67,7 @@ class GateSet:
         self._open = True
 
     async def judge(self, observation: Observation) -> Decision:
-        """What the gates of the item's channel say of it."""
+        """The decision of the gates of the item's channel."""
         rules = self._policy.channels[observation.channel]
         started = time.perf_counter()
         examined = await run_stages(self.slots, rules, observation, self.contexts)
@@ -81,13 +81,13 @@ class GateSet:
     def correction(
         self, poison: str, tainted: Collection[str]
     ) -> Callable[[Observation], tuple[Correction, ...]] | None:
-        """What puts right the texts that repeat a poisoned item; None where no gate knows better. Blocks."""
+        """A function that corrects texts which repeat a poisoned item; None where no gate can. Blocks."""
         for name, gate in self._correctors.items():
             return gate.correction(poison, tainted, self.contexts[name])
         return None
 
     def notify_learners(self, observation: Observation, ruling: Ruling, verdicts: tuple[Verdict, ...] = ()) -> None:
-        """Tell the gates that learn what became of an item. One that fails at it is logged, no more."""
+        """Pass the ruling on an item to the gates that learn. A gate that fails is logged, no more."""
         for name, gate in self._learners.items():
             try:
                 gate.learn(observation, ruling, replace(self.contexts[name], earlier=verdicts))
@@ -149,8 +149,8 @@ def _make_slot(name: str, ready: Mapping[str, Gate], policy: Policy, file: str) 
         return GateSlot(name, None, f"{type(error).__name__}: {error}")
 
 
-_said: set[str] = set()
-"""What this process has already been told about its gates."""
+_warned: set[str] = set()
+"""Warnings about gates that this process has already logged."""
 
 
 def _say_what_is_missing(slots: Mapping[str, GateSlot], policy: Policy, file: str) -> None:
@@ -165,6 +165,6 @@ def _say_what_is_missing(slots: Mapping[str, GateSlot], policy: Policy, file: st
 
 def say_once(words: str, level: int = logging.INFO) -> None:
     """Log something that holds for the whole process, the first time only."""
-    if words not in _said:
-        _said.add(words)
+    if words not in _warned:
+        _warned.add(words)
         log.log(level, "%s", words)

@@ -1,4 +1,4 @@
-"""Which memories are due for another look: the recent ones, held ones, and those behind decisions that failed.
+"""The memories that are due for a recheck: recent ones, held ones, and those behind decisions that failed.
 
 Every step of a re-evaluation leaves one NOTED event (subject ``tend``) in the transaction of what it changed, so a
 restart forgets nothing. Time is counted in passes: a memory is looked at by the next two passes after it was written, a
@@ -31,7 +31,7 @@ BLAMED = 2
 
 
 class RecheckSchedule:
-    """What is known of each memory that decides whether it is due."""
+    """The state of each memory that decides whether it is due."""
 
     def __init__(self, size: int = 1_024) -> None:
         self.admitted = np.zeros(size, dtype=bool)
@@ -66,7 +66,7 @@ class RecheckSchedule:
         return self._starts[0] if len(self._starts) == HELD_LOOKS else 0
 
     def due(self, ids: Ints) -> NDArray[np.bool_]:
-        """Which of some memories the pass now looks at."""
+        """For each of these memories: whether the current pass rechecks it."""
         waiting = ~self.admitted[ids] | (self.blame[ids] >= BLAMED)
         return ~self.settled[ids] & ((ids >= self.recent) | (waiting & (ids >= self.oldest)))
 
@@ -76,7 +76,7 @@ class RecheckSchedule:
 
 
 TENDED = "tend"
-"""Subject of the NOTED events that say what was looked at again."""
+"""Subject of the NOTED events that record rechecks."""
 HORIZON = 60_000
 """How many events a newly opened ledger is looked back."""
 _KINDS = (
@@ -115,7 +115,7 @@ class RecheckQueue:
         self._spoken: set[str] = set()
 
     def follow(self) -> int:
-        """Take in what was recorded since the last time, by anybody; the number of the last event that was read."""
+        """Read the events since the last call, from all writers; the number of the last event read."""
         with self._lock:
             for event in self._tail.new():
                 self._take(event)
@@ -147,7 +147,7 @@ class RecheckQueue:
         return tuple(self._origins)
 
     def due(self, limit: int, also: Sequence[str] = (), news: int = 1) -> tuple[list[str], int, int]:
-        """What to look at next, blamed memories first; the last event of the pass; how many are left after these.
+        """The next memories to recheck, blamed ones first; the last event of the pass; how many are left after these.
 
         ``also`` names memories that are suspect however old they are; a new pass begins only after so many ``news``.
         """

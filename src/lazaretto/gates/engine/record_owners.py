@@ -55,9 +55,9 @@ class RecordOwners:
         self._ledger, self._graph, self._policy = ledger, graph, policy
 
     def verdict(self, observation: Observation, *, stands: bool = False) -> Verdict | None:
-        """What the owner of a record has to say about another version of it; None where nothing stands against it.
+        """The verdict for the owner of a record on another version of it; None where the owner has nothing against it.
 
-        ``stands``: it stands in the store already, whoever put it there, and its reader is not its writer.
+        ``stands``: the version is in the store already, from any writer, and its reader is not its writer.
         """
         return self._verdict(observation, self._state(observation), stands)
 
@@ -75,7 +75,9 @@ class RecordOwners:
             return None
         if state is None or not state.owner or state.owner_held:
             return None
-        known = {one.id: one for one in self._ledger.items(ids=[state.owner, state.wanted or state.owner], hidden=True)}
+        known = {
+            item.id: item for item in self._ledger.items(ids=[state.owner, state.wanted or state.owner], hidden=True)
+        }
         owner, current = known.get(state.owner), known.get(state.wanted or state.owner)
         if owner is None or current is None or observation.id in known or _same(current, observation):
             return None
@@ -111,19 +113,21 @@ class RecordOwners:
 
 
 def _may(observation: Observation, owner: Observation, new: Witness, old: Witness, weighty: bool) -> bool:
-    """Whether a writer may change what stands in a record."""
+    """Whether a writer may change the content of a record."""
     if same_author(observation, owner):  # the owner, unless a more trusted writer wrote there since
         return new.trust >= old.trust or (not weighty and new.same_voice(old))
     return new.trust >= old.trust and (not weighty or observation.source in _PEOPLE)
 
 
-def _same(one: Observation, other: Observation) -> bool:
-    return (one.text, one.value, one.image) == (other.text, other.value, other.image)
+def _same(first: Observation, second: Observation) -> bool:
+    return (first.text, first.value, first.image) == (second.text, second.value, second.image)
 
 
 def is_weighty(old: Observation, new: Observation) -> bool:
     """Whether one version of a record differs from another in something that is at stake."""
-    names = [part for one in (old, new) if one.ref for part in (one.ref.namespace, one.ref.key, *_names(one.value))]
+    names = [
+        part for item in (old, new) if item.ref for part in (item.ref.namespace, item.ref.key, *_names(item.value))
+    ]
     if _WEIGHTY_NAME.search(" ".join(_spoken(name) for name in names)):
         return True
     ours, theirs = _receivers(old.text), _receivers(new.text)
@@ -132,7 +136,7 @@ def is_weighty(old: Observation, new: Observation) -> bool:
     if max(len(old.text), len(new.text)) > MAX_PASSAGE_CHARS:
         return False
     before, after = read_claim(old.text), read_claim(new.text)
-    differing = {one.kind for one in differences(before, after)} - _WHEN
+    differing = {difference.kind for difference in differences(before, after)} - _WHEN
     return bool(differing or opposed_in_words(before, after)) and at_stake(before, after)
 
 

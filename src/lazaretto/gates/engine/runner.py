@@ -1,4 +1,4 @@
-"""Runs the gates of a policy over one item, stage by stage, and keeps the guard alive whatever a gate does.
+"""Runs the gates of a policy over one item, stage by stage, and keeps the guard alive when a gate crashes or hangs.
 
 Each gate has an event loop and a thread of its own, so a gate that hangs blocks no other: past its time it gets a fresh
 thread. A gate with too many hanging threads is refused until one of them comes back.
@@ -199,9 +199,9 @@ async def _warm_up(slots: Iterable[GateSlot]) -> None:
     if loading:
         await asyncio.wait(loading, timeout=LOADING_S)
         await asyncio.to_thread(give_back_memory)
-        for one in loading:
-            if one.done() and not one.cancelled():
-                one.exception()  # the gate itself tries again, and reports it
+        for loaded in loading:
+            if loaded.done() and not loaded.cancelled():
+                loaded.exception()  # the gate itself tries again, and reports it
 
 
 async def _run_gate(
@@ -222,8 +222,8 @@ async def _run_gate(
     context = replace(context, budget=replace(context.budget, deadline=time.monotonic() + allowed_s))
     try:
         worker = slot.worker()
-        said = await _within(slot, worker, _safely(gate, observation, context), allowed_s)
-        verdict = checked(said, gate.name, observation.id)
+        answer = await _within(slot, worker, _safely(gate, observation, context), allowed_s)
+        verdict = checked(answer, gate.name, observation.id)
         if context.thresholds is not None and context.thresholds.about(gate.name):
             verdict = await asyncio.to_thread(context.thresholds.moved, verdict)
     except TimeoutError:
@@ -256,7 +256,7 @@ def _ms(started: float) -> float:
 
 
 async def _safely(gate: Gate, observation: Observation, context: GateContext) -> Any:
-    """The gate's answer; whatever it raises becomes a ``GateCrash``, so that nothing can end the loop it runs on."""
+    """The gate's answer; every exception becomes a ``GateCrash``, so that none can end the loop it runs on."""
     task = asyncio.current_task()
     try:
         with given(context.budget.processor):
@@ -310,41 +310,43 @@ async def _answers(worker: Worker) -> bool:
     return bool(done)
 
 
-def checked(said: Any, gate: str, subject: str) -> Verdict:
-    """``said`` if it is a sound verdict of this gate about this item; a broken gate is not an opinion."""
-    if not isinstance(said, Verdict):
-        raise GateCrash(f"answered {type(said).__name__}, not a Verdict")
+def checked(answer: Any, gate: str, subject: str) -> Verdict:
+    """``answer`` if it is a sound verdict of this gate about this item; a broken gate is not an opinion."""
+    if not isinstance(answer, Verdict):
+        raise GateCrash(f"answered {type(answer).__name__}, not a Verdict")
     try:
-        problem = _problem(said, gate, subject)
-        size = _size(said)
+        problem = _problem(answer, gate, subject)
+        size = _size(answer)
     except Exception as error:  # fields of any type at all may stand in the record
         raise GateCrash(f"its verdict cannot be read: {_described(error)}") from None
     if problem:
         raise GateCrash(problem)
     if size > MAX_VERDICT_BYTES:
         raise GateCrash(f"its verdict takes {size:,} bytes; at most {MAX_VERDICT_BYTES:,} are recorded")
-    return said
+    return answer
 
 
-def _size(said: Verdict) -> int:
+def _size(verdict: Verdict) -> int:
     """Bytes of a verdict as JSON."""
     try:
-        return len(orjson.dumps(said))
+        return len(orjson.dumps(verdict))
     except TypeError:  # mappings, sets and named tuples of other kinds
-        return len(orjson.dumps(plain(said)))
+        return len(orjson.dumps(plain(verdict)))
 
 
-def _problem(said: Verdict, gate: str, subject: str) -> str:
-    low, high = said.interval
-    if (said.gate, said.subject) != (gate, subject):
-        return f"answered as {said.gate!r} about {said.subject!r}, not as {gate!r} about {subject!r}"
-    if not isinstance(said.ruling, Ruling):
-        return f"its ruling is {said.ruling!r}, not a Ruling"
-    if not (_is_share(said.risk) and _is_share(low) and _is_share(high) and low <= high):
-        return f"risk {said.risk!r} and interval {said.interval!r} are not numbers from 0 to 1, in order"
-    if not isinstance(said.cost, Cost) or not all(map(_is_amount, (said.cost.ms, said.cost.tokens, said.cost.calls))):
-        return f"its cost is {said.cost!r}"
-    if not isinstance(said.rule, str) or not all(isinstance(e, Evidence) for e in said.evidence):
+def _problem(verdict: Verdict, gate: str, subject: str) -> str:
+    low, high = verdict.interval
+    if (verdict.gate, verdict.subject) != (gate, subject):
+        return f"answered as {verdict.gate!r} about {verdict.subject!r}, not as {gate!r} about {subject!r}"
+    if not isinstance(verdict.ruling, Ruling):
+        return f"its ruling is {verdict.ruling!r}, not a Ruling"
+    if not (_is_share(verdict.risk) and _is_share(low) and _is_share(high) and low <= high):
+        return f"risk {verdict.risk!r} and interval {verdict.interval!r} are not numbers from 0 to 1, in order"
+    if not isinstance(verdict.cost, Cost) or not all(
+        map(_is_amount, (verdict.cost.ms, verdict.cost.tokens, verdict.cost.calls))
+    ):
+        return f"its cost is {verdict.cost!r}"
+    if not isinstance(verdict.rule, str) or not all(isinstance(e, Evidence) for e in verdict.evidence):
         return "its rule is not text, or its evidence is not Evidence"
     return ""
 

@@ -20,7 +20,7 @@ from lazaretto.types import Draft, EventKind, Evidence, Ruling, Verdict, plain
 
 SUBJECT = "thresholds"
 _FRESH_S = 5.0
-"""How long a guard goes by what it read before it looks for a newer version."""
+"""Time after which a guard looks for a newer version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,8 @@ class Thresholds:
             ruling, words = Ruling.REVIEW, "people condemned what was let in at this risk"
         if ruling is verdict.ruling:
             return verdict
-        told = Evidence("measure", f"{words} (thresholds {version.number})", {"was": verdict.ruling.label})
-        return replace(verdict, ruling=ruling, evidence=(*verdict.evidence, told))
+        moved_by = Evidence("measure", f"{words} (thresholds {version.number})", {"was": verdict.ruling.label})
+        return replace(verdict, ruling=ruling, evidence=(*verdict.evidence, moved_by))
 
     def set(self, cuts: Mapping[str, Cut], *, by: str) -> ThresholdVersion:
         """Put cuts in force as a new version."""
@@ -101,7 +101,7 @@ class Thresholds:
 
     def revert(self, to: int, *, by: str) -> ThresholdVersion:
         """Go back to an earlier version's cuts; 0 is as shipped."""
-        known = {one.number: one for one in self.versions()}
+        known = {version.number: version for version in self.versions()}
         if to not in known:
             raise InputError("revert", f"there is no version {to}", f"Known: {', '.join(map(str, known))}")
         return self.set(known[to].cuts, by=by)
