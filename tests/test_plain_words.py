@@ -32,6 +32,7 @@ LIMITS = {
     "agents": 3,
     "policy": 0,
     "gates/engine": 0,
+    "gates/*.py": 2,
     "external_stores": 0,
     "picture_worker": 0,
     "pictures": 0,

@@ -90,8 +90,8 @@ class BlocklistSettings:
         int,
         Field(
             ge=1,
-            description="Shortest folded text by which something a repair took out only because of what it was made "
-            "from is known again; shorter ones are said by anybody.",
+            description="Shortest folded text by which the list recognises an item that a repair took out only because "
+            "of its origin; shorter texts are too common.",
         ),
     ] = 40
     form_gates: Annotated[
@@ -101,8 +101,8 @@ class BlocklistSettings:
     for_all: Annotated[
         tuple[str, ...],
         Field(
-            description="Gates whose findings hold whoever says it; what others found holds for sources trusted as "
-            "little as the one it came from, or less."
+            description="Gates whose findings hold for every source; findings of other gates hold for sources trusted "
+            "as little as the one they came from, or less."
         ),
     ] = ("secrets",)
 
@@ -127,15 +127,15 @@ class BlocklistGate:
         self.settings = settings
 
     async def examine(self, observation: Observation, context: GateContext) -> Verdict:
-        """``allow`` for what is not known; else what was ruled then, or ``near_picture`` for a mere resemblance."""
+        """``allow`` for an unknown item; else the ruling on the known item, or ``near_picture`` for mere likeness."""
         if observation.image is not None:
             with contextlib.suppress(UnreadablePicture):  # decoded here, it is at hand below
                 await open_picture(context.ledger.blob(observation.image), context.limits)
         return self._verdict(observation, context)
 
     def again(self, observations: Sequence[Observation], context: GateContext) -> Sequence[SecondLook]:
-        """What is known of others that are the same. That it was listed itself is no reason, and what a user or the
-        system said is not condemned afterwards because others repeat it."""
+        """Verdicts from entries of other items that are the same. An item's own entry does not count, and a text of a
+        user or the system is not condemned later because others repeat it."""
         return [SecondLook(self._verdict(o, context, again=True)) for o in observations]
 
     def _verdict(self, observation: Observation, context: GateContext, again: bool = False) -> Verdict:
@@ -163,13 +163,13 @@ class BlocklistGate:
         )
 
     def _vouched(self, observation: Observation, word: tuple[str, Entry], context: GateContext, cost: Cost) -> Verdict:
-        """What a person's word says for an item; ``over``: what it was known to contradict when the word was given."""
+        """The verdict of a person's word; ``over``: the items it was known to contradict when the word was given."""
         rule, entry = word
         over = sorted(contradicted_by(context.ledger, entry.item))
         summary = f"{_SAYINGS[rule]} {entry.item}, which a person called benign or released"
-        told = Evidence("precedent", summary, {"item": entry.item, "label": "benign", OVER: over})
+        evidence = Evidence("precedent", summary, {"item": entry.item, "label": "benign", OVER: over})
         name = NEARLY_BENIGN if rule in VOUCHING else CALLED_BENIGN
-        return Verdict(self.name, observation.id, Ruling.ALLOW, 0.02, (0.0, 1.0), name, (told,), cost=cost)
+        return Verdict(self.name, observation.id, Ruling.ALLOW, 0.02, (0.0, 1.0), name, (evidence,), cost=cost)
 
     def learn(self, observation: Observation, ruling: Ruling, context: GateContext) -> None:
         """List what was quarantined, blocked or repaired; clear what a person released or called benign."""
@@ -205,7 +205,7 @@ class BlocklistGate:
         if made and observation.image is None and len(fold(observation.text)) < self.settings.min_made:
             return
         virus = repair.rule == SWEEP and observation.image is not None
-        if virus:  # it takes the picture, whatever stands beside it
+        if virus:  # it takes the picture, with any text beside it
             keys = [*self._keys(observation, context), *self._keys(replace(observation, text=""), context)]
         else:
             keys = self._harmful_keys(observation, context)
@@ -214,7 +214,7 @@ class BlocklistGate:
         self._list(list(dict.fromkeys(keys)), observation, repair.ruling, whom, context)
 
     def _keys(self, observation: Observation, context: GateContext) -> list[Key]:
-        """What an item is known by: text and picture of one item as a pair, for either may be harmless."""
+        """The fingerprints of an item: its text and picture as a pair, for either may be harmless."""
         if observation.image is None or observation.text:
             return text_keys(observation.text, self.settings.min_folded, observation.image or "")
         try:
@@ -227,21 +227,21 @@ class BlocklistGate:
         return [(FILE, observation.image), *shown]
 
     def _harmful_keys(self, observation: Observation, context: GateContext) -> list[Key]:
-        """What carried the harm: of a picture whose file carries it, the file and that text, not what it shows."""
+        """Fingerprints of the harmful part; where a picture's file carries it: the file and that text, no pixels."""
         keys = self._keys(observation, context)
         places = _carriers(observation, context) if observation.image and not observation.text else set()
         if not places or places & IN_PIXELS:
             return keys
         picture = self._picture(observation, context) if len(keys) > 1 else None
-        told = [words for where, words in picture.texts if where in places] if picture else []
-        texts = [key for words in told for key in text_keys(words, self.settings.min_folded)]
+        carried = [words for where, words in picture.texts if where in places] if picture else []
+        texts = [key for words in carried for key in text_keys(words, self.settings.min_folded)]
         return [key for key in keys if key[0] == FILE] + texts
 
     def _clear(self, observation: Observation, context: GateContext) -> None:
-        """A person's word: whatever equals this item and was condemned for such sources is forgotten."""
+        """A person's word: entries that equal this item and condemn it for such sources are removed."""
         ledger, trust = context.ledger, context.trust.table()
         keys = [f"{rule}:{key}" for rule, key in self._keys(observation, context) if rule != LOOK]
-        for known in (entries.read(one, ledger) for one in ledger.find_fingerprints(KIND, keys)):
+        for known in (entries.read(row, ledger) for row in ledger.find_fingerprints(KIND, keys)):
             if not known.cleared and (known.whom is None or trust[known.whom] >= trust[observation.source]):
                 ledger.drop_fingerprints(known.item)
         ledger.drop_fingerprints(observation.id)
@@ -260,7 +260,7 @@ class BlocklistGate:
         """List an item. Gates do not overturn a person's word; a person and a repair do, where it says the opposite."""
         ledger, trust = context.ledger, context.trust.table()
         equal = [f"{rule}:{key}" for rule, key in keys if rule != LOOK]
-        for known in [] if by_gates else [entries.read(one, ledger) for one in ledger.find_fingerprints(KIND, equal)]:
+        for known in [] if by_gates else [entries.read(row, ledger) for row in ledger.find_fingerprints(KIND, equal)]:
             opposite = whom is None or known.whom is None or trust[whom] >= trust[known.whom]
             if known.cleared and opposite:
                 ledger.drop_fingerprints(known.item)
@@ -279,7 +279,7 @@ class BlocklistGate:
         file = [(FILE, image)] if image else []
         asked = _Asked(observation, context, again)
         known = asked.known([f"{rule}:{key}" for rule, key in (*alone, *pair, *file)])
-        if not image or any(one.key == f"{FILE}:{image}" for one in known):
+        if not image or any(entry.key == f"{FILE}:{image}" for entry in known):
             return _Found(tuple(known), alone, pair, file)
         picture = self._picture(observation, context)
         if picture is None:
@@ -302,34 +302,34 @@ class BlocklistGate:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """Who asks: entries that say nothing about its source are left out."""
+    """A query for one item: entries that do not hold for its source are left out."""
 
     observation: Observation
     context: GateContext
     again: bool
-    """Asked about an item that is recorded: it is no witness against itself, and what a user or the system said is not
-    condemned afterwards because others repeat it."""
+    """The item is recorded already: its own entry does not count, and a text of a user or the system is not condemned
+    later because others repeat it."""
 
     def known(self, keys: Sequence[str]) -> list[Entry]:
-        """What the list has under these keys, for this source."""
+        """The entries under these keys that hold for this source."""
         if not keys:
             return []
-        one, trust = self.observation, self.context.trust.table()
-        own = one.id if self.again else ""
+        item, trust = self.observation, self.context.trust.table()
+        own = item.id if self.again else ""
         found = (
             entries.read(known, self.context.ledger) for known in self.context.ledger.find_fingerprints(KIND, keys)
         )
-        spared = self.again and one.source in OWN_WORD
+        spared = self.again and item.source in OWN_WORD
         return [
             entry
             for entry in found
-            if entry.item != own and entry.holds_for(one.source, trust) and not (spared and not entry.cleared)
+            if entry.item != own and entry.holds_for(item.source, trust) and not (spared and not entry.cleared)
         ]
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What the list knows of an item, and the keys it was asked for, the most exact first."""
+    """The entries that match an item, and the keys that were looked up, the most exact first."""
 
     known: tuple[Entry, ...]
     alone: Sequence[Key]
@@ -340,7 +340,7 @@ class _Found:
 
     def under(self, key: Key) -> list[Entry]:
         """The entries under one key."""
-        return [one for one in self.known if one.key == f"{key[0]}:{key[1]}"]
+        return [entry for entry in self.known if entry.key == f"{key[0]}:{key[1]}"]
 
 
 def _word(found: _Found) -> tuple[str, Entry] | None:
@@ -355,7 +355,7 @@ def _word(found: _Found) -> tuple[str, Entry] | None:
 
 
 def _match(found: _Found, settings: BlocklistSettings) -> Match | None:
-    """What the text, the picture, what its file carries, or text and picture together are known as; the strictest."""
+    """The strictest match of the text, the picture, the texts in its file, or text and picture together."""
     carried = _nearest(found, found.carried)
     if carried is not None:
         carried = None if carried.ruling is Ruling.ALLOW else replace(carried, rule=IN_FILE)
@@ -369,8 +369,8 @@ def _nearest(found: _Found, keys: Sequence[Key]) -> Match | None:
     for rule, key in keys:
         there = found.under((rule, key))
         if there:
-            one = min(there, key=lambda entry: (not entry.cleared, -entry.ruling, entry.item))
-            return Match(rule, one.item, one.ruling, {"known_as": one.ruling.label})
+            best = min(there, key=lambda entry: (not entry.cleared, -entry.ruling, entry.item))
+            return Match(rule, best.item, best.ruling, {"known_as": best.ruling.label})
     return None
 
 
@@ -386,20 +386,20 @@ def _alike(found: _Found, settings: BlocklistSettings) -> Iterator[Match]:
 
 
 def _carriers(observation: Observation, context: GateContext) -> set[str]:
-    """Where in a picture the gates found what they condemned it for; where a person or a repair spoke, as the ledger
-    has it."""
-    said = [one.data for v in context.earlier for one in v.evidence if v.ruling >= Ruling.QUARANTINE]
+    """The places in a picture where gates found the harm. Where a person or a repair ruled, the ledger's verdicts count
+    too."""
+    found = [evidence.data for v in context.earlier for evidence in v.evidence if v.ruling >= Ruling.QUARANTINE]
     if not context.earlier or any(v.gate == REPAIR for v in context.earlier):
         ruled = context.ledger.events(subject=observation.id, kinds=(EventKind.RULED,))
         verdicts = (v for event in ruled for v in (event.body or {}).get("verdicts", ()))
-        said += [one.get("data") or {} for v in verdicts for one in v.get("evidence", ())]
-    return {str(data[CARRIED_BY]) for data in said if CARRIED_BY in data}
+        found += [evidence.get("data") or {} for v in verdicts for evidence in v.get("evidence", ())]
+    return {str(data[CARRIED_BY]) for data in found if CARRIED_BY in data}
 
 
 def person_said(text: str, image: bytes | None, context: GateContext) -> tuple[str, Entry] | None:
-    """What people said of a content that is not recorded, whoever wrote it: the fingerprint and the entry, or None.
+    """A person's label for a content that is not recorded, for any writer: the fingerprint and the entry, or None.
 
-    Only a person's word that it is fine, or what holds for everybody.
+    Only labels "benign", and entries that hold for everybody.
     """
     least = read_settings(BlocklistSettings, context.settings, key="gates.blocklist").min_folded
     digest = hashlib.sha256(image).hexdigest() if image is not None else ""
@@ -410,12 +410,12 @@ def person_said(text: str, image: bytes | None, context: GateContext) -> tuple[s
             keys += seen_key(opened(image, context.limits))
     wanted = [f"{rule}:{key}" for rule, key in keys]
     found = (
-        [entries.read(one, context.ledger) for one in context.ledger.find_fingerprints(KIND, wanted)] if wanted else []
+        [entries.read(row, context.ledger) for row in context.ledger.find_fingerprints(KIND, wanted)] if wanted else []
     )
     for rule, key in keys:
-        there = [one for one in found if one.key == f"{rule}:{key}" and (one.cleared or one.whom is None)]
+        there = [entry for entry in found if entry.key == f"{rule}:{key}" and (entry.cleared or entry.whom is None)]
         if there and not (there[0].cleared and rule == FOLDED):
-            return rule, min(there, key=lambda one: not one.cleared)
+            return rule, min(there, key=lambda entry: not entry.cleared)
     return None
 
 

@@ -1,4 +1,4 @@
-"""What the block list keeps of an item: its fingerprints, the ruling, and for whom that holds.
+"""Entries of the block list: fingerprints of an item, the ruling, and the sources for which it holds.
 
 A ruling of gates holds for sources that are trusted as little, or less. A person's label "harmful", a secret and a
 virus picture hold for everybody. A person's label "benign" holds for its source and for more trusted ones.
@@ -18,7 +18,7 @@ from lazaretto.reading.normalization import fold, same_but_for_typing
 from lazaretto.types import EventKind, Ruling, SourceClass
 
 KIND = "blocklist"
-"""What the ledger files our fingerprints under; a key is ``rule:fingerprint``, so that one look-up serves several."""
+"""The kind of our fingerprints in the ledger; a key is ``rule:fingerprint``, so that one look-up serves several."""
 EXACT, NEAR, FOLDED = "text", "text_near", "text_folded"
 FILE, SEEN, PIXELS, LOOK = "file", "picture", "pixels", "look"
 VOUCHING = frozenset({NEAR, SEEN})
@@ -45,7 +45,7 @@ class Entry:
 
     @property
     def cleared(self) -> bool:
-        """Whether a person said that it is fine."""
+        """Whether a person called it benign."""
         return self.ruling <= Ruling.WARN
 
     def holds_for(self, source: SourceClass, trust: Trust) -> bool:
@@ -65,9 +65,9 @@ def written(ruling: Ruling, whom: SourceClass | None, look: str = "") -> str:
 def read(known: Fingerprint, ledger: Ledger) -> Entry:
     """An entry as the ledger has it. One of an older version does not say for whom it holds: its item does."""
     label, _, look = known.label.partition(" ")
-    word, said, scope = label.partition("@")
+    word, has_scope, scope = label.partition("@")
     ruling = Ruling.from_label(word)
-    whom = _whom(scope) if said else _whom_before(known.item, ruling, ledger)
+    whom = _whom(scope) if has_scope else _whom_before(known.item, ruling, ledger)
     return Entry(known.item, known.key, ruling, whom, look)
 
 
@@ -107,7 +107,7 @@ def text_keys(text: str, min_folded: int, beside: str = "") -> list[Key]:
 
 
 def seen_key(picture: Opened) -> list[Key]:
-    """What a picture without other frames shows and says, however it is encoded; none where there is more to it."""
+    """The fingerprint of a picture's pixels and texts, in any encoding; none with more frames or unread texts."""
     if picture.frame_count != 1 or not picture.texts_whole:
         return []
     words = "\0".join(f"{where}\0{text}" for where, text in picture.texts)

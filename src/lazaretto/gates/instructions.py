@@ -1,6 +1,6 @@
-"""What a text that is meant to instruct agents must not say: rule files, descriptions of tools.
+"""Faults of texts that are meant to instruct agents: rule files, descriptions of tools.
 
-Orders are the purpose of such texts, so the screener for foreign orders does not fit. Poison shows in what is ordered:
+Orders are the purpose of such texts, so the screener for foreign orders does not fit. Poison shows in the orders:
 to keep something from the user, drop other instructions, read keys, send along what the tool does not need, or change
 other work. Honest descriptions may say one of these; ``tool_faults`` refuses a description in which two meet.
 """
@@ -21,7 +21,7 @@ class InstructionFault:
 
     rule: str
     words: str
-    """What is wrong with it, for a person."""
+    """The fault in words, for a person."""
     start: int
     end: int
 
@@ -66,7 +66,7 @@ _REFUSED = 2
 
 
 def instruction_faults(text: str) -> list[InstructionFault]:
-    """What is wrong with a text that instructs agents; at most one fault of each rule."""
+    """The faults of a text that instructs agents; at most one of each rule."""
     found = []
     for rule, words, patterns in _RULES:
         match = next((m for pattern in patterns if (m := pattern.search(text, 0, _MOST))), None)
@@ -77,31 +77,31 @@ def instruction_faults(text: str) -> list[InstructionFault]:
 
 @cache
 def _tool_rules() -> tuple[tuple[str, str, re.Pattern[str], int], ...]:
-    """Rule, words, pattern and weight of what descriptions of tools need not say; rule files may."""
+    """Rule, words, pattern and weight of content that a tool's description does not need; rule files may have it."""
     table = tomllib.loads(Path(__file__).with_name("tool_rules.toml").read_text(encoding="utf-8"))
     return tuple(
-        (one["rule"], one["words"], re.compile("|".join(f"(?:{p})" for p in one["patterns"]), re.I), one["weight"])
-        for one in table["rules"]
+        (row["rule"], row["words"], re.compile("|".join(f"(?:{p})" for p in row["patterns"]), re.I), row["weight"])
+        for row in table["rules"]
     )
 
 
 def tool_faults(text: str, order: Callable[[str], int] | None = None) -> list[InstructionFault]:
-    """What is wrong with what a server says of a tool: the above, or two different things that tools need not say.
+    """The faults of a tool's description: those of ``instruction_faults``, or two different things it does not need.
 
-    ``order``: what a learnt reader makes of a text: 1 counts like one more of these things, 2 is enough by itself.
+    ``order``: a learnt reader's weight for a text: 1 counts like one more of these things, 2 is enough by itself.
     """
     found = instruction_faults(text)
     if found:
         return found
-    told: dict[str, tuple[int, InstructionFault]] = {}
+    faults: dict[str, tuple[int, InstructionFault]] = {}
     for rule, words, pattern, weight in _tool_rules():
         match = pattern.search(text, 0, _MOST)
         if match is not None:
-            before = told[rule][0] if rule in told else 0
-            told[rule] = max(before, weight), InstructionFault(rule, words, *match.span())
-    weight = sum(one for one, _ in told.values())
+            before = faults[rule][0] if rule in faults else 0
+            faults[rule] = max(before, weight), InstructionFault(rule, words, *match.span())
+    weight = sum(part for part, _ in faults.values())
     if weight < _REFUSED and order is not None:
         weight += order(text)
     if weight < _REFUSED:
         return []
-    return [fault for _, fault in told.values()] or [InstructionFault("reads_like_poison", _LEARNT, 0, len(text))]
+    return [fault for _, fault in faults.values()] or [InstructionFault("reads_like_poison", _LEARNT, 0, len(text))]

@@ -93,9 +93,9 @@ def find_personal(text: str, kinds: tuple[str, ...]) -> list[_SPAN]:
     for kind in kinds:
         found += [(start, end, kind) for start, end in _finders()[kind](text)]
     kept: list[_SPAN] = []
-    for one in sorted(found, key=lambda span: (span[0], -span[1])):
-        if not kept or one[0] >= kept[-1][1]:
-            kept.append(one)
+    for match in sorted(found, key=lambda span: (span[0], -span[1])):
+        if not kept or match[0] >= kept[-1][1]:
+            kept.append(match)
     return kept
 
 

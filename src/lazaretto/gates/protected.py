@@ -59,7 +59,7 @@ class ProtectedGate:
         if foreign is None:
             return Verdict(self.name, observation.id, Ruling.ALLOW, 0.05, (0.0, 0.3), "may_write")
         words = f"The key {observation.key!r} is protected; {foreign.value} may not write it."
-        told = Evidence("match", words, {"key": observation.key, "source": foreign.value})
+        evidence = Evidence("match", words, {"key": observation.key, "source": foreign.value})
         return Verdict(
             self.name,
             observation.id,
@@ -67,7 +67,7 @@ class ProtectedGate:
             0.9,
             (0.6, 1.0),
             "protected_key",
-            (told,),
+            (evidence,),
             ("ASI03", "ASI06"),
         )
 

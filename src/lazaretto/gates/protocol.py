@@ -1,4 +1,4 @@
-"""What a gate is: the class to write, what it is given, and what it may offer besides a verdict."""
+"""The protocol of a gate: the class to write, its context, and the methods it may offer besides a verdict."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a gate may still spend on this item."""
+    """The time and tokens that a gate may still spend on this item."""
 
     deadline: float = float("inf")
     """On ``time.monotonic()``'s clock."""
     tokens: int | None = None
     """None: no limit."""
     processor: ProcessorTime = ProcessorTime()  # noqa: RUF009
-    """What all gates together may still work on the item; counted where they use ``processor_time``."""
+    """Processor time left for all gates together on this item; counted where they use ``processor_time``."""
 
     @property
     def seconds_left(self) -> float:
@@ -37,7 +37,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class GateContext:
-    """What a gate may look at besides the item: read-only, and of the item's own namespace alone."""
+    """The data a gate may read besides the item: read-only, and of the item's own namespace alone."""
 
     ledger: Ledger
     graph: ProvenanceGraph
@@ -51,7 +51,7 @@ class GateContext:
     trust: TrustPolicy = DEFAULT_TRUST
     """How far the policy trusts each kind of source."""
     thresholds: Thresholds | None = None
-    """What people's labels moved; the runner applies it to the gate's verdict."""
+    """Thresholds that people's labels moved; the runner applies them to the gate's verdict."""
 
 
 @runtime_checkable
@@ -69,11 +69,11 @@ class Gate(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SecondLook:
-    """What a gate makes of an item that it judged before, on today's evidence."""
+    """A gate's new verdict, on today's evidence, on an item that it judged before."""
 
     verdict: Verdict
     notes: tuple[float, ...] = ()
-    """What the gate wants to find in the ledger when it looks the next time."""
+    """Numbers the gate stores in the ledger for its next look."""
     risk: float | None = None
     """By this look alone, where the verdict's risk is made of several."""
     conflict: float | None = None
@@ -121,7 +121,7 @@ again."""
 
 def measured(verdict: Verdict) -> Mapping[str, Any] | None:
     """The numbers that a verdict was ruled by, where it keeps them."""
-    return next((one.data[MEASURED] for one in verdict.evidence if MEASURED in one.data), None)
+    return next((evidence.data[MEASURED] for evidence in verdict.evidence if MEASURED in evidence.data), None)
 
 
 @runtime_checkable
@@ -129,7 +129,7 @@ class Tunable(Protocol):
     """A gate that can say what it would have ruled under its settings of now, from the numbers an old verdict keeps."""
 
     rates: Mapping[str, tuple[float, ...]]
-    """Those of its settings that are rates, and the values worth trying, the mildest first."""
+    """Its settings that are rates, and the values worth trying, the mildest first."""
 
     @property
     def settings(self) -> Any:
@@ -161,9 +161,9 @@ class Indexer(Protocol):
     """A gate that reads claims in a memory when it judges it: they are kept with the memory, in one transaction."""
 
     def claims_of(self, observation: Observation) -> Sequence[ClaimRow]:
-        """Where the claims of a memory that was just judged stand, and what they mean; none where it did not read any.
+        """The claims of a memory that was just judged, with their places and meaning; none where it did not read any.
 
-        What is not kept so is made up for when the gate next compares claims.
+        Claims that are not kept here are read again when the gate next compares claims.
         """
         ...
 
@@ -193,8 +193,8 @@ class Corrector(Protocol):
     def correction(
         self, poison: str, tainted: Collection[str], context: GateContext
     ) -> Callable[[Observation], tuple[Correction, ...]] | None:
-        """What puts right the texts that repeat a poisoned item, from memories that are not among the tainted ones.
+        """A function that corrects texts which repeat a poisoned item, from memories that are not tainted.
 
-        None where nothing trusted speaks against the poison.
+        None where no trusted memory contradicts the poison.
         """
         ...

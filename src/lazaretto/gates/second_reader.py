@@ -31,7 +31,7 @@ NAME = "second_reader"
 Task = Literal["orders", "harm"]
 SETTLED = "settled"
 _GATES: Mapping[Task, str] = {"orders": "memory", "harm": "content"}
-"""Who asks which question."""
+"""The gate that asks each question."""
 ORDER_RULES = frozenset({"possible_order", "faint_order", "unknown_language"})
 """Rules of gate ``memory`` that leave open whether a text orders an agent about."""
 _OPEN = (Ruling.WARN, Ruling.REVIEW)
@@ -88,12 +88,12 @@ class SecondReaderSettings:
 
 
 class Reader(Protocol):
-    """Whoever reads a text a second time."""
+    """A model that reads a text a second time."""
 
     name: str
 
     def read(self, text: str, most_seconds: float = 10.0) -> SecondReading:
-        """What it makes of the text."""
+        """Its reading of the text."""
         ...
 
 
@@ -122,13 +122,13 @@ class SecondReader:
         self._lock = threading.Lock()
 
     async def examine(self, observation: Observation, context: GateContext) -> Verdict:
-        """The answer to what is open; without one, a verdict that clears nothing."""
+        """The answer to the open questions; without one, a verdict that clears nothing."""
         tasks = self._questions(context.earlier)
         if observation.image is not None or not observation.text or not tasks:
             words = "It only reads texts that other gates left open."
             return _no_opinion(observation, Evidence("measure", words, {}))
         heard = {task: _heard(context.earlier, _GATES[task]) for task in tasks}
-        suspected = tuple(task for task, one in heard.items() if one is not None and not one["whole"])
+        suspected = tuple(task for task, answer in heard.items() if answer is not None and not answer["whole"])
         return await in_thread(self._read, observation, tasks, suspected)
 
     def _read(self, observation: Observation, tasks: Sequence[Task], suspected: Sequence[Task] = ()) -> Verdict:
@@ -157,20 +157,20 @@ class SecondReader:
                 silent.append(Evidence("measure", words, {UNHEARD: self.settings.reader}))
                 continue
             readings = known[id(reader)]
-            if not all(one.whole for _, one in readings):
+            if not all(reading.whole for _, reading in readings):
                 silent.append(_unheard("The second reader did not read all of it.", reader))
-            spent = sum(one.tokens for every in known.values() for _, one in every)
+            spent = sum(reading.tokens for every in known.values() for _, reading in every)
             cost = Cost((time.perf_counter() - started) * 1000, spent, len(known))
-            score = max(_score(one, task) for _, one in readings)
-            whole = task not in suspected and all(one.whole for _, one in readings)
+            score = max(_score(reading, task) for _, reading in readings)
+            whole = task not in suspected and all(reading.whole for _, reading in readings)
             numbers[task] = {"reader": reader.name, "score": score, "whole": whole}
             found.append(self._finding(observation, task, reader, readings, cost))
         silent = silent or [Evidence("measure", "It could not be read whole.", {})]
         verdict = _joined(found, numbers) or _no_opinion(observation, silent[-1], cost)
         first, complete = verdict.evidence[0], len(numbers) == len(tasks)
-        told = replace(first, data={**first.data, MEASURED: numbers}) if complete else first
-        rest = [one for one in silent if UNHEARD in one.data and one != first]
-        return replace(verdict, evidence=(told, *verdict.evidence[1:], *rest))
+        evidence = replace(first, data={**first.data, MEASURED: numbers}) if complete else first
+        rest = [fault for fault in silent if UNHEARD in fault.data and fault != first]
+        return replace(verdict, evidence=(evidence, *verdict.evidence[1:], *rest))
 
     def ruled_again(
         self, observation: Observation, verdict: Verdict, earlier: Sequence[Verdict], trust: TrustPolicy
@@ -191,7 +191,7 @@ class SecondReader:
         return _joined(found, {task: numbers[task] for task in tasks}) or nothing
 
     def _questions(self, earlier: Sequence[Verdict]) -> tuple[Task, ...]:
-        """What is open, but for what rests on the word of the same reader already, on all of the text."""
+        """The open questions, without those that the same reader has answered already on all of the text."""
         foreign = self._given is not None or ":" in self.settings.reader
         found = list[Task]()
         for task in open_questions(earlier):
@@ -202,7 +202,7 @@ class SecondReader:
         return tuple(found)
 
     def _reader_for(self, text: str, task: Task) -> Reader | None:
-        """Whom to ask; None where nobody can tell."""
+        """The reader to ask; None where there is none."""
         if self._given is not None:
             return self._given
         kind, _, place = self.settings.reader.partition(":")
@@ -231,17 +231,17 @@ class SecondReader:
     def _finding(
         self, observation: Observation, task: Task, reader: Reader, readings: _Readings, cost: Cost
     ) -> Verdict:
-        view, best = max(readings, key=lambda one: _score(one[1], task))
+        view, best = max(readings, key=lambda pair: _score(pair[1], task))
         bars = self._bars(reader, task)
         found = self._answer(observation, task, reader.name, _score(best, task), bars)
-        told = found.evidence[0]
+        evidence = found.evidence[0]
         if found.rule == "second_reading_orders" and best.quote:
             words = f"A second reader finds it is {_WORDS[task]}: “{best.quote}”."
-            told = replace(told, summary=words, data={**told.data, "view": view.name})
-        return replace(found, evidence=(told,), cost=cost)
+            evidence = replace(evidence, summary=words, data={**evidence.data, "view": view.name})
+        return replace(found, evidence=(evidence,), cost=cost)
 
     def _answer(self, observation: Observation, task: Task, reader: str, score: float, bars: _Bars) -> Verdict:
-        """What a score means by these bars."""
+        """The verdict for a score by these bars."""
         facts: dict[str, Any] = {
             "reader": reader,
             "score": round(score, 2),
@@ -262,23 +262,23 @@ class SecondReader:
                 EVEN,
             )
         interval = (0.0, 0.3) if rule == SETTLED else (min(0.3, risk), 1.0)
-        told = Evidence("measure", f"{words}.", facts)
-        return Verdict(NAME, observation.id, ruling, risk, interval, rule, (told,))
+        evidence = Evidence("measure", f"{words}.", facts)
+        return Verdict(NAME, observation.id, ruling, risk, interval, rule, (evidence,))
 
 
 def _joined(found: Sequence[Verdict], numbers: Mapping[str, Any]) -> Verdict | None:
     """One verdict of the answers to all questions: the strictest, or one that clears what was settled and leaves open
     what was not; None where there is neither. What was not read whole settles nothing."""
     worst = max(found, key=lambda verdict: (verdict.ruling, verdict.risk), default=None)
-    whole = [bool(one["whole"]) for one in numbers.values()]
-    settled = [one for one, read in zip(found, whole, strict=True) if one.rule == SETTLED and read]
+    whole = [bool(answer["whole"]) for answer in numbers.values()]
+    settled = [verdict for verdict, read in zip(found, whole, strict=True) if verdict.rule == SETTLED and read]
     if settled and worst is not None and worst.ruling is Ruling.ALLOW:
-        return replace(settled[-1], evidence=tuple(one for verdict in settled for one in verdict.evidence))
+        return replace(settled[-1], evidence=tuple(evidence for verdict in settled for evidence in verdict.evidence))
     return worst if worst is not None and worst.rule != SETTLED else None
 
 
 def open_questions(earlier: Sequence[Verdict]) -> tuple[Task, ...]:
-    """What the earlier gates left open that a reader can answer."""
+    """The questions that earlier gates left open and a reader can answer."""
     tasks: list[Task] = []
     for verdict in earlier:
         if verdict.ruling not in _OPEN:
@@ -291,9 +291,9 @@ def open_questions(earlier: Sequence[Verdict]) -> tuple[Task, ...]:
 
 
 def _heard(earlier: Sequence[Verdict], gate: str) -> Mapping[str, Any] | None:
-    """What a gate's verdict says of a reader that it rests on already."""
-    told = (one.data for verdict in earlier if verdict.gate == gate for one in verdict.evidence)
-    return next((data[HEARD] for data in told if HEARD in data), None)
+    """The reader's answer that a gate's verdict uses already."""
+    notes = (evidence.data for verdict in earlier if verdict.gate == gate for evidence in verdict.evidence)
+    return next((data[HEARD] for data in notes if HEARD in data), None)
 
 
 def _all_views(reader: Reader, several: Sequence[View], most_seconds: float) -> _Readings:

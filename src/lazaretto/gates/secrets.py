@@ -35,9 +35,9 @@ from lazaretto.types import Channel, Cost, Evidence, Observation, Ruling, Verdic
 LINE, OVERLAP = 1_000, 300
 """Longer lines are read in pieces that overlap: no pattern can take long, and a secret is never cut."""
 MOST_SECONDS = 2.0
-"""Of this thread's processor, spent on one text; what was not read is said, and waits for a person."""
+"""Processor time of this thread for one text; the verdict reports an unread rest, which waits for a person."""
 _SHARE = 0.15
-"""Most of the item's time that it takes: the gates that read what a text says come after it."""
+"""Its largest share of the item's time: the gates that read the meaning come after it."""
 NOT_USED = frozenset(
     {"Base64 High Entropy String", "Hex High Entropy String", "Public IP (ipv4)", "Secret Keyword", "Private Key"}
 )
@@ -82,14 +82,14 @@ class SecretsGate:
         started = time.perf_counter()
         found, read = _within_its_time(observation.text)
         ruling, rule = (self.settings.ruling, "credential") if found else (Ruling.ALLOW, "no_known_format")
-        evidence = tuple(_evidence(one) for one in found[:10])
+        evidence = tuple(_evidence(secret) for secret in found[:10])
         whole = read >= len(observation.text)
         if not whole:
             words = f"Not all of the text was read in time: {read:,} of {len(observation.text):,} characters."
             evidence = (*evidence, Evidence("measure", words, {"read": read}))
             if ruling < Ruling.REVIEW:
                 ruling, rule = Ruling.REVIEW, "too_long_to_read_whole"
-            elif ruling is Ruling.REWRITE:  # nobody knows what else the text to use instead would hold
+            elif ruling is Ruling.REWRITE:  # the replacement may hold a secret that was not read
                 ruling = Ruling.QUARANTINE
         return Verdict(
             gate=self.name,
@@ -106,7 +106,7 @@ class SecretsGate:
 
 
 def _within_its_time(text: str) -> tuple[list[Secret], int]:
-    """What was found, and how far the text was read."""
+    """The secrets found, and how far the text was read."""
     with processor_time.counted():
         return search(text, processor_time.until(min(MOST_SECONDS, processor_time.left() * _SHARE)))
 
@@ -132,32 +132,32 @@ def search(text: str, until: float = math.inf) -> tuple[list[Secret], int]:
             break
         found += _in_piece(offset, piece)
     kept: list[Secret] = []
-    for one in sorted(found, key=lambda s: (s.start, -s.end)):
-        if kept and one.start < kept[-1].end:
-            kept[-1] = Secret(kept[-1].start, max(one.end, kept[-1].end), kept[-1].kind)
+    for secret in sorted(found, key=lambda s: (s.start, -s.end)):
+        if kept and secret.start < kept[-1].end:
+            kept[-1] = Secret(kept[-1].start, max(secret.end, kept[-1].end), kept[-1].kind)
         else:
-            kept.append(one)
+            kept.append(secret)
     return kept, read
 
 
 def _in_piece(offset: int, piece: str) -> Iterator[Secret]:
-    """What stands in a piece, line by line, by the patterns that find something in it at all."""
+    """The secrets of a piece, line by line, by the patterns that match anywhere in it."""
     formats = [(kind, pattern) for kind, pattern in (*_formats(), *_NEWER) if pattern.search(piece)]
     others = [find for finds, find in _OTHERS if finds(piece)]
     if not formats and not others:
         return
     for line in piece.splitlines(keepends=True):
-        for one in (*_known_formats(line, formats), *(one for find in others for one in find(line))):
-            yield Secret(one.start + offset, one.end + offset, one.kind)
+        for secret in (*_known_formats(line, formats), *(secret for find in others for secret in find(line))):
+            yield Secret(secret.start + offset, secret.end + offset, secret.kind)
         offset += len(line)
 
 
 def without_secrets(text: str, found: list[Secret]) -> str:
     """The text with a mark where each secret was."""
     parts, place = [], 0
-    for one in found:
-        parts += [text[place : one.start], MARK.format(kind=one.kind)]
-        place = one.end
+    for secret in found:
+        parts += [text[place : secret.start], MARK.format(kind=secret.kind)]
+        place = secret.end
     return "".join((*parts, text[place:]))
 
 
@@ -166,8 +166,8 @@ def shown(text: str, most: int = 160) -> str:
     return cut if len(cut := without_secrets(text, find_secrets(text))) <= most else f"{cut[:most].rstrip()}…"
 
 
-def _evidence(one: Secret) -> Evidence:
-    return Evidence("span", f"A credential stands in it: {one.kind}.", {"start": one.start, "end": one.end})
+def _evidence(secret: Secret) -> Evidence:
+    return Evidence("span", f"A credential stands in it: {secret.kind}.", {"start": secret.start, "end": secret.end})
 
 
 def _pieces(text: str) -> Iterator[tuple[int, str]]:
@@ -208,7 +208,7 @@ _NEWER = (
     ("Stripe key", re.compile(r"\b[rs]k_(?:live|test)_[0-9A-Za-z]{16,}")),
 )
 _REST = re.compile(r"(?:[\w=+/-]|\.(?=\w))*")
-"""What follows a secret without a gap belongs to it: some patterns stop early."""
+"""Characters that follow a secret without a gap belong to it: some patterns stop early."""
 _CREDENTIALS_IN_ADDRESS = re.compile(r"://([^\s:/@]+):([^\s/]+)@(?=[\w.\[-])")
 
 
@@ -278,7 +278,7 @@ def _assigned(line: str) -> Iterator[Secret]:
             yield Secret(match.start(2), match.start(2) + len(match[2].rstrip(".)]}")), "secret value")
 
 
-def _told(line: str) -> Iterator[Secret]:
+def _in_prose(line: str) -> Iterator[Secret]:
     for start, end in told_secrets(line):
         yield Secret(start, end, "secret value")
 
@@ -286,6 +286,6 @@ def _told(line: str) -> Iterator[Secret]:
 _OTHERS: tuple[tuple[Callable[[str], object], Callable[[str], Iterator[Secret]]], ...] = (
     (_CREDENTIALS_IN_ADDRESS.search, _in_addresses),
     (lambda piece: _assignment().search(piece), _assigned),
-    (may_tell, _told),
+    (may_tell, _in_prose),
 )
 """Whether a piece may hold such secrets, and those of one line."""

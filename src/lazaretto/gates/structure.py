@@ -148,7 +148,7 @@ def script(character: str) -> str:
 
 
 def text_findings(text: str, settings: StructureSettings) -> Iterator[Defect]:
-    """What is wrong with the form of a text."""
+    """The defects in the form of a text."""
     yield from _control_findings(text, settings)
     if text.isascii():
         return
@@ -191,17 +191,17 @@ def _smuggled_findings(text: str, settings: StructureSettings) -> Iterator[Defec
     for run in _TAGS.finditer(text):
         flag = text[run.start() - 1 : run.start()] == _FLAG and run[0].endswith(_CANCEL_TAG) and len(run[0]) <= 8
         if not flag:
-            said = "".join(chr(ord(c) - 0xE0000) for c in run[0] if 0xE0020 <= ord(c) < 0xE007F)
+            hidden = "".join(chr(ord(c) - 0xE0000) for c in run[0] if 0xE0020 <= ord(c) < 0xE007F)
             yield _finding(
                 "hidden_message", settings.hidden_message, "text written in invisible tag characters", [run.start()],
-                says=said[:500],
+                says=hidden[:500],
             )  # fmt: skip
     for run in _SELECTORS.finditer(text):
         if len(run[0]) > 2:
-            said = bytes(_selected_byte(c) for c in run[0]).decode("utf-8", errors="replace")
+            hidden = bytes(_selected_byte(c) for c in run[0]).decode("utf-8", errors="replace")
             yield _finding(
                 "hidden_message", settings.hidden_message, "bytes written in variation selectors", [run.start()],
-                says=said[:500],
+                says=hidden[:500],
             )  # fmt: skip
 
 
@@ -278,7 +278,7 @@ _OTHER_FILES = (
 
 
 async def picture_findings(data: bytes, limits: Limits, settings: StructureSettings) -> list[Defect]:
-    """What is wrong with the form of a picture; nothing past the limits is ever decoded."""
+    """The defects in the form of a picture; nothing past the limits is ever decoded."""
     try:
         header = (await pictures.open_picture(data, limits)).header
     except UnreadablePicture as fault:

@@ -1,9 +1,9 @@
 """Secrets that prose names, in English, German, Spanish, French, Portuguese and Italian.
 
 A sentence that names a password counts with any word in it that nobody writes for another reason (letters, digits and
-one of ``!?%&$*#`` inside). Other words have to be what is said: "the password is ...", "use ... as the password". Keys
-and tokens have to switch between letters and digits as often as one that a machine made; the PIN of a card is
-digits, and a passphrase words that describe nothing. What only describes a secret ("12-characters-long") is left alone.
+one of ``!?%&$*#`` inside). Other words need a phrase that gives them: "the password is ...", "use ... as the password".
+Keys and tokens have to switch between letters and digits as often as one that a machine made; the PIN of a card is
+digits, and a passphrase words that describe nothing. A description of a secret ("12-characters-long") is left alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _VARIABLE = re.compile(
     r"|%(?:\w+%|[a-z]|\(.*|(?:[0-9A-Fa-f]{2}%?)+.*)|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|\w+\([^)]*\)?.*|[\w-]+(?:\.[\w-]+)*\.[a-z]{1,4}"
     r"|[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)+"
 )
-"""What stands where a secret would, and is none: variables, placeholders, calls, file names and attributes."""
+"""Words in the place of a secret that are none: variables, placeholders, calls, file names and attributes."""
 
 
 def looks_secret(word: str, shortest: int) -> bool:
@@ -70,7 +70,7 @@ _IS = (
     r"|est|c['’]est|es|é|è|are|sind|son|sont|são|sono"
     r"|reads)(?:\s(?:now|still|jetzt|nun|ab heute|ahora|maintenant|agora|ora|adesso))?[:\s]\s{0,3})"
 )
-_SAID = tuple(
+_STATED = tuple(
     re.compile(pattern, re.I)
     for pattern in (
         rf"(?:(?P<pass>{_PASS})|{_KEY}){_OF}{_IS}{_WORD}",
@@ -85,7 +85,7 @@ _NUMBERED = re.compile(
     r"\d+-?[^\W\d_]+|(?:sha|md|base|utf|aes|rsa|des|hs|rs|es|bcrypt|argon|ascii|oauth|rfc)-?\d.*"
     r"|\d[^!?%&$*#]*-[^!?%&$*#]*|[A-Z]{2,}-\d+|.*\d\.\d.*", re.I | re.S
 )  # fmt: skip
-"""What is said about a secret, and is none: ``12-character``, ``base64``, ``SHA256-hashed``, a ticket, a version."""
+"""Words that describe a secret, and are none: ``12-character``, ``base64``, ``SHA256-hashed``, a ticket, a version."""
 _DESCRIBING = re.compile(
     r"(?:characters?|chars?|digits?|letters?|words?|long|longer|days?|hours?|minutes?|times?|least|most"
     r"|min|max|only|valid"
@@ -145,7 +145,7 @@ _OTHER_PIN = re.compile(
     r"|the (?:PUK|old one|new one|other)|die PUK|el de \w{2,12}|la de \w{2,12}|el suyo|el PUK)"
     r"(?:\s(?:is|was|ist|es))?\s(?P<word>\d{4,8})(?![\w%€$-]|[.,:/]\d)"
 )
-"""Of somebody else, behind the first."""
+"""Another person's PIN, behind the first."""
 _QUOTED = r"\"[^\"\n]{8,240}|«[^»\n]{8,240}|“[^”\n]{8,240}|'(?:[^'\n]|(?<=\w)'(?=\w)){8,240}"
 _PHRASE = re.compile(
     r"\b(?:pass[ -]?phrase|(?:recovery|seed) phrase|phrase (?:secrète|de passe|de récupération)|frase[ -]senha"
@@ -184,9 +184,9 @@ def told_secrets(piece: str) -> Iterator[tuple[int, int]]:
     """Where secrets stand that a line names; two may overlap."""
     if not may_tell(piece):
         return
-    for pattern in _SAID:
+    for pattern in _STATED:
         for match in pattern.finditer(piece):
-            yield from _said(piece, match)
+            yield from _stated(piece, match)
     for match in _SPACED.finditer(piece):
         words = match["word"].split()
         if len(words) > 1 and not _OPENS.match(match["word"]) and not any(map(_tells_about, words)):
@@ -205,18 +205,18 @@ def told_secrets(piece: str) -> Iterator[tuple[int, int]]:
         words = match["word"].lstrip("'\"«“ ")
         if words[:1] in "[<{" or _OPENS.match(words):  # a mark or a placeholder, or how a sentence goes on
             continue
-        if not any(_DESCRIBING.fullmatch(one) for one in words.split()):
+        if not any(_DESCRIBING.fullmatch(part) for part in words.split()):
             yield match.end("word") - len(words), match.end("word")
 
 
-def _said(piece: str, match: re.Match[str]) -> Iterator[tuple[int, int]]:
-    """The secret that a sentence says, without brackets around it, and a second one beside it."""
+def _stated(piece: str, match: re.Match[str]) -> Iterator[tuple[int, int]]:
+    """The secret that a sentence states, without brackets around it, and a second one beside it."""
     start, word, people = match.start("word"), match["word"].rstrip(_TRAILING), bool(match["pass"])
     if word[:1] in _BRACKETS and word:
         start, word = start + 1, word[1:]
         if not _is_chosen(word):
             return
-    if not _is_said(word, people=people):
+    if not _may_be_secret(word, people=people):
         return
     end = _with_the_rest(piece, start + len(word))
     yield start, end
@@ -242,8 +242,8 @@ def _with_the_rest(piece: str, end: int) -> int:
     return end if rest is None else end + len(rest[0].rstrip(_TRAILING))
 
 
-def _is_said(word: str, *, people: bool) -> bool:
-    """Whether a word that is said to be a secret may be one: chosen by people, or made by a machine."""
+def _may_be_secret(word: str, *, people: bool) -> bool:
+    """Whether a word that a sentence calls a secret may be one: chosen by people, or made by a machine."""
     if not people and (len(word) < 12 or len(_SWITCH.findall(word)) < _SWITCHES):
         return False
     parts = re.split(r"[-_/]", word)
@@ -257,7 +257,7 @@ def _is_marked(word: str, marks: str) -> bool:
     word = word.strip("*_~#")  # of Markdown
     if len(word) < 8 or is_placeholder(word) or _VARIABLE.fullmatch(word) or _ORDINARY_MARKS.fullmatch(word):
         return False
-    marked = any(one in marks for one in word[1:-1])
+    marked = any(c in marks for c in word[1:-1])
     return marked and any(c.isdigit() for c in word) and sum(c.isalpha() for c in word) >= 3
 
 
