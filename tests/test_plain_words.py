@@ -33,6 +33,7 @@ LIMITS = {
     "policy": 0,
     "gates/engine": 0,
     "gates/*.py": 2,
+    "gates/content/*.py": 1,
     "external_stores": 0,
     "picture_worker": 0,
     "pictures": 0,

@@ -1,7 +1,7 @@
 """The hierarchical protocol: three rules, of which the first that applies decides the verdict.
 
-Their order may depend on the kind of input. A language model's arbiter is told them, the embedded jury applies them to
-its scores; the label that a rule gives is the same for both.
+Their order may depend on the kind of input. A language model's arbiter reads them in its prompt, the embedded jury
+applies them to its scores; the label that a rule gives is the same for both.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CONTRADICTION_MARGIN = 0.2
 
 
 class Order(StrEnum):
-    """Which of the first two rules is tried first."""
+    """The order of the first two rules."""
 
     CONTEXT_FIRST = "context-first"
     RISK_FIRST = "risk-first"

@@ -175,7 +175,7 @@ class LiveLibrary:
         self._version, self._library = book.live, live_library(book, encoder)
 
     def nearest(self, words: str, kind: InputKind, limit: int) -> tuple[Precedent, ...]:
-        """As of ``CaseLibrary``, in what is live now."""
+        """As in ``CaseLibrary``, over the cases that are live now."""
         with self._lock:
             self._book.refresh()
             if self._version != self._book.live:

@@ -29,7 +29,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class BatchSummary:
-    """What a batch came to."""
+    """The counts of a batch."""
 
     items: int
     already: int
@@ -39,7 +39,7 @@ class BatchSummary:
     review: int
     """In doubt or undecided."""
     undecided: int
-    """Those of them that nobody could judge."""
+    """Items of ``review`` that no panel could judge."""
 
 
 def read_items(path: Path) -> dict[str, int]:
@@ -125,11 +125,11 @@ def _hold(file: BinaryIO, path: Path) -> None:
 
 
 Spoken = Callable[[Content, dict[str, Any]], dict[str, Any]]
-"""The report of a content, with what people said of it before."""
+"""Adds people's earlier labels of a content to its report."""
 
 
 def verdict_line(item: str, outcome: Transcript | InputError) -> dict[str, Any]:
-    """One output line. What cannot even be read is undecided, and never called safe."""
+    """One output line. Unreadable content is undecided, and never called safe."""
     if isinstance(outcome, InputError):
         body: dict[str, Any] = {"id": item, "label": Outcome.REVIEW.value, "risk": 0.5, "rule": UNDECIDED}
         return {**body, "report": {"undecided": str(outcome), "faults": [str(outcome)]}, "tokens": 0, "ms": 0.0}
@@ -155,9 +155,9 @@ class BatchOptions:
     debate: DebateSettings = TWO_ROUNDS
     at_once: int = 64
     retry_undecided: bool = False
-    """Judge again what an earlier run could not decide; its older line is removed."""
+    """Judge undecided items of an earlier run again; their older lines are removed."""
     fresh: bool = False
-    """Judge everything again, whatever the output holds."""
+    """Judge everything again, also items that the output holds."""
 
 
 PLAIN = BatchOptions()
@@ -165,7 +165,7 @@ PLAIN = BatchOptions()
 
 
 class Panels(Protocol):
-    """Whoever judges a batch elsewhere than in this process."""
+    """Panels that judge a batch outside this process."""
 
     def verdicts(self, contents: Iterator[Content], options: BatchOptions) -> AsyncIterator[dict[str, Any]]:
         """A line of the output for each, as they come."""
@@ -187,7 +187,7 @@ async def run_batch(
     progress: Progress | None = None,
     spoken: Spoken | None = None,
 ) -> BatchSummary:
-    """Judge every item of a file that the output does not hold yet; what people said stands above that."""
+    """Judge every item of a file that the output does not hold yet; people's labels overrule the panel."""
     places = read_items(items)
     unreadable: list[tuple[str, InputError]] = []
     if options.fresh:

@@ -26,7 +26,7 @@ class RayPanels:
 
     settings: ContentSettings
     cases: tuple[Case, ...] | None
-    """What precedents are drawn from; None: no precedents."""
+    """The cases that precedents come from; None: no precedents."""
     limits: Limits
 
     async def verdicts(self, contents: Iterator[Content], options: BatchOptions) -> AsyncIterator[dict[str, Any]]:

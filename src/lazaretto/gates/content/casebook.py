@@ -45,7 +45,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """What became of offered cases."""
+    """The result of offering cases."""
 
     version: str
     """The version that holds them; not live until ``go_live``."""
@@ -191,7 +191,7 @@ class Casebook:
     def _screened(
         self, base: Sequence[str], cases: Sequence[Case], admit: Admit | None
     ) -> tuple[dict[str, Case], list[tuple[str, str]], list[Refusal]]:
-        """What of some cases may stand beside others, what is one of these already, and what is refused."""
+        """Cases that may be added to ``base``, pairs of a duplicate and its twin, and refusals."""
         index = NearDuplicateIndex()
         for key in base:
             if key in self._cases:
@@ -201,8 +201,8 @@ class Casebook:
         refused: list[Refusal] = []
         for case in cases:
             why = self._leak(case) or _screen(case)
-            if why is None and admit is not None and (said := admit(case)):
-                why = Refusal(case.id, f"the memory gate refused it: {said}")
+            if why is None and admit is not None and (reason := admit(case)):
+                why = Refusal(case.id, f"the memory gate refused it: {reason}")
             match = index.find(case.words) if why is None else None
             if match is not None:
                 twin = kept.get(match.key) or self._cases[match.key]
@@ -229,8 +229,8 @@ class Casebook:
         """Let every item of ``lessons`` stand for the case given, or for none, and go live: in one step or not at all.
 
         ``read``: how far the tenant's ledger was read for them. The case that an item stood for before goes; that of
-        an erased item is erased, too. What is nearly the same as a known case adds nothing. Done twice, it changes
-        nothing more.
+        an erased item is erased, too. A case nearly the same as a known one adds nothing. A second call with the
+        same lessons changes nothing more.
         """
         self.refresh()
         base = self._version(self.live)
@@ -265,15 +265,15 @@ class Casebook:
         read: int = 0,
         live: str = "",
     ) -> str:
-        """Record a version with its new cases; ``items``: what each was made from; ``live``: who puts it in use."""
+        """Record a version with its new cases; ``items``: the item behind each; ``live``: who puts it in use."""
         known = [fresh.get(key) or self._cases[key] for key in ids if key in fresh or key in self._cases]
         name = f"v{len(self._versions)}-{CaseLibrary(known).version}"
         drafts = []
         for key, case in fresh.items():
-            told: dict[str, Any] = {"what": "case", "case": {**plain(case), "id": key}}
+            note: dict[str, Any] = {"what": "case", "case": {**plain(case), "id": key}}
             if items is not None:
-                told["item"] = items[key]
-            drafts.append(Draft(EventKind.NOTED, key, "curator", told))
+                note["item"] = items[key]
+            drafts.append(Draft(EventKind.NOTED, key, "curator", note))
         body = {"what": "version", "version": name, "parent": parent, "cases": list(ids), "reason": reason}
         drafts.append(Draft(EventKind.NOTED, _SUBJECT, "curator", {**body, "read": read} if read else body))
         if live:
@@ -315,7 +315,7 @@ def _merge(twin: Case, case: Case) -> Case:
 
 
 def _screen(case: Case) -> Refusal | None:
-    """What the library itself never takes: no content, a flood of text, and advice that gives the judges orders."""
+    """Why the library refuses a case: no content, too long, or orders to the judges in its advice; else None."""
     if not case.words:
         return Refusal(case.id, "has no content")
     if len(case.words) > _MAX_CASE_CHARS:

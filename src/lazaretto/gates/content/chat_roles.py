@@ -41,7 +41,7 @@ R = TypeVar("R")
 _DOUBT = 0.2
 """An Arbiter whose score is nearer than this to one half has not made up its mind: the item goes to review."""
 _AROUND = " \t\r\n\"'“”‘’«»…."
-"""What models put around a quotation."""
+"""Characters that models put around a quotation."""
 _SHORTEST = 3
 """Fewest letters of a quotation."""
 PICTURE_SIDE = 1024
@@ -66,7 +66,7 @@ class Price:
     """For prompt tokens served from the provider's cache; None: as ``prompt``."""
 
     def of(self, answer: Completion) -> float:
-        """What one answer costs."""
+        """The cost of one answer."""
         cached_price = self.prompt if self.cached is None else self.cached
         fresh = answer.prompt_tokens - answer.cached_tokens
         return (
@@ -109,7 +109,7 @@ class RoleModel:
         unsound: Callable[[A], str] = lambda answer: "",
     ) -> Reply[A]:
         """Asks for an answer of this shape, and again with the problem named when it could not be read or is
-        ``unsound``. ``content`` is what is under audit: what an answer merely repeats from it does not count.
+        ``unsound``. ``content`` is the content under audit: words that an answer repeats from it do not count.
         """
 
         def read(text: str) -> tuple[A | None, str]:
@@ -158,13 +158,13 @@ class RoleModel:
         )
 
 
-def _quotes(prepared: PreparedContent, said: Sequence[str]) -> tuple[Evidence, ...]:
-    """Quotes that really stand in the content, with their place; what a model made up is dropped. Capitals, line breaks
-    and marks around a quotation are no difference.
+def _quotes(prepared: PreparedContent, quotes: Sequence[str]) -> tuple[Evidence, ...]:
+    """Quotes that really stand in the content, with their place; invented ones are dropped. Capitals, line breaks and
+    marks around a quotation make no difference.
     """
     found = []
     parts = (("text", prepared.content.text), ("description", prepared.description), ("read_text", prepared.read_text))
-    for words in dict.fromkeys(tuple(quote.strip(_AROUND).split()) for quote in said):
+    for words in dict.fromkeys(tuple(quote.strip(_AROUND).split()) for quote in quotes):
         pattern = re.compile(r"\s+".join(map(re.escape, words)), re.IGNORECASE)
         long_enough = sum(map(len, words)) >= _SHORTEST
         places = ((part, match) for part, body in parts if long_enough and (match := pattern.search(body)))

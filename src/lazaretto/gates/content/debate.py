@@ -1,4 +1,4 @@
-"""Who speaks when: one debate, and many at once with back-pressure."""
+"""The order of speeches: one debate, and many at once with back-pressure."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Transcript:
     """Rounds asked for."""
     ms: float
     faults: tuple[str, ...] = ()
-    """What went wrong on the way, role by role; the finding says whether it mattered."""
+    """Faults on the way, role by role; the finding says whether they mattered."""
 
     @property
     def role_costs(self) -> tuple[RoleCost, ...]:
@@ -241,7 +241,7 @@ async def hold_debates(
     source = iter(contents)
     under_way: set[asyncio.Task[tuple[Content, Transcript | InputError]]] = set()
 
-    async def one(content: Content) -> tuple[Content, Transcript | InputError]:
+    async def debate_on(content: Content) -> tuple[Content, Transcript | InputError]:
         try:
             return content, await hold_debate(panel, content, settings)
         except InputError as error:
@@ -252,7 +252,7 @@ async def hold_debates(
             content = next(source, None)
             if content is None:
                 return
-            under_way.add(asyncio.create_task(one(content)))
+            under_way.add(asyncio.create_task(debate_on(content)))
 
     try:
         fill()

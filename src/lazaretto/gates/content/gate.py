@@ -178,7 +178,7 @@ def make(table: Mapping[str, Any]) -> ContentGate:
 
 
 def _load_models() -> None:
-    """Load what every debate of the embedded jury needs; what is missing is said when an item is judged."""
+    """Load the models and cases of the embedded jury; a missing one is reported when an item is judged."""
     from lazaretto.gates.content.jury.scorer import shipped_models
 
     try:

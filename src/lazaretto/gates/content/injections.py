@@ -1,6 +1,6 @@
 """Text under audit that speaks to its judges: orders, faked verdicts, closed delimiters, posed precedents.
 
-It never decides a verdict by itself. The judges are told of it, and it can be taken out before a model scores the
+It never decides a verdict by itself. The judges get a notice of it, and it can be taken out before a model scores the
 content, so that content cannot praise itself safe. Patterns miss some; the actual wall is that content reaches the
 judges as delimited, escaped data (``quoting``).
 """

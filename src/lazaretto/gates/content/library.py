@@ -84,7 +84,7 @@ def starter_cases() -> tuple[Case, ...]:
 
 
 class Precedents(Protocol):
-    """Whoever finds precedents."""
+    """A source of precedents."""
 
     def nearest(self, words: str, kind: InputKind, limit: int) -> tuple[Precedent, ...]:
         """The nearest cases, best first."""

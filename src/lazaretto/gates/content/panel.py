@@ -27,13 +27,13 @@ class Supporter(Protocol):
     """Grounds the debate: summary, precedents from the case library, cues, differences, patterns."""
 
     async def brief(self, prepared: PreparedContent) -> Briefing:
-        """The briefing: what is known about similar content."""
+        """The briefing: precedents of similar content."""
         ...
 
 
 @runtime_checkable
 class Debater(Protocol):
-    """Strict or Loose. Loose speaks after Strict in a round and sees what Strict just said."""
+    """Strict or Loose. Loose speaks after Strict in a round and sees Strict's latest speech."""
 
     async def argue(self, debate: DebateState) -> Speech:
         """This debater's speech in ``debate.round``."""
@@ -51,7 +51,7 @@ class Arbiter(Protocol):
 
 @runtime_checkable
 class Glance(Protocol):
-    """A look before any debate that may settle what is clearly harmless."""
+    """A look before any debate that may settle clearly harmless content."""
 
     async def settle(self, prepared: PreparedContent) -> ArbiterFinding | None:
         """The finding, or None when a debate has to be held."""
@@ -60,7 +60,7 @@ class Glance(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Who has which role. A debater or supporter set to None is an ablation: the debate goes on without it."""
+    """The roles and their holders. A debater or supporter set to None is an ablation: the debate goes on without it."""
 
     name: str
     """Shown in reports: ``embedded``, or the model names."""

@@ -26,7 +26,7 @@ all the same is read."""
 
 
 class Answer(BaseModel):
-    """What a role answers; the JSON schema of its fields goes with the request."""
+    """The answer of a role; the JSON schema of its fields goes with the request."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
     words: ClassVar[str] = ""
@@ -34,7 +34,7 @@ class Answer(BaseModel):
 
 
 class DebaterAnswer(Answer):
-    """What Strict and Loose answer."""
+    """The answer of Strict and Loose."""
 
     words: ClassVar[str] = "argument"
     argument: str = Field(min_length=1)
@@ -53,7 +53,7 @@ class PrecedentNote(Answer):
 
 
 class SupporterAnswer(Answer):
-    """What the Supporter answers."""
+    """The answer of the Supporter."""
 
     words: ClassVar[str] = "summary"
     summary: str = Field(min_length=1)
@@ -64,8 +64,8 @@ class SupporterAnswer(Answer):
 
 
 class ArbiterAnswer(Answer):
-    """What the Arbiter answers: rule, label and score must agree. Models write the keys in this order, so what the
-    ruling rests on comes before it.
+    """The answer of the Arbiter: rule, label and score must agree. Models write the keys in this order, so the grounds
+    come before the ruling.
     """
 
     words: ClassVar[str] = "reasoning"
@@ -87,7 +87,7 @@ class ArbiterAnswer(Answer):
 
 
 class CuratorAnswer(Answer):
-    """What the Curator answers about one failed case. A lesson is never read out of loose words."""
+    """The answer of the Curator about one failed case. A lesson is never read out of loose words."""
 
     summary: str = Field(min_length=1)
     key_cues: list[str] = Field(min_length=1, max_length=6)
@@ -145,7 +145,7 @@ def json_object(text: str) -> dict[str, Any] | None:
         except (ValueError, RecursionError):
             return None
         start = text.find("{", end)
-    return found[0] if found and all(one == found[0] for one in found) else None
+    return found[0] if found and all(other == found[0] for other in found) else None
 
 
 _DECODER = json.JSONDecoder()
@@ -175,23 +175,23 @@ def _tidy(body: dict[str, Any]) -> dict[str, Any]:
     words given in pieces made plain; all else stays for the schema to judge.
     """
     tidy: dict[str, Any] = {
-        name: [_id(one) for one in value] if isinstance(value, list) else value for name, value in body.items()
+        name: [_id(part) for part in value] if isinstance(value, list) else value for name, value in body.items()
     }
     for name, plain in (("risk_score", _share), ("score", _share), ("label", _word), ("concede", _yes_or_no)):
         if isinstance(tidy.get(name), str):
             tidy[name] = plain(tidy[name])
     for name in ("argument", "reasoning", "summary"):
         pieces = tidy.get(name)
-        if isinstance(pieces, list) and all(isinstance(one, str) for one in pieces):
+        if isinstance(pieces, list) and all(isinstance(piece, str) for piece in pieces):
             tidy[name] = " ".join(pieces)
     return tidy
 
 
-def _id(one: Any) -> Any:
+def _id(value: Any) -> Any:
     """A whole number that stands where an id does, as its digits: endpoints without structured outputs write both."""
-    if isinstance(one, dict):
-        return {**one, "id": _id(one["id"])} if "id" in one else one
-    return str(one) if isinstance(one, int) and not isinstance(one, bool) else one
+    if isinstance(value, dict):
+        return {**value, "id": _id(value["id"])} if "id" in value else value
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _share(text: str) -> float | str:

@@ -1,4 +1,4 @@
-"""What people said of a content before stands above a debate about it, as it stands above the gates."""
+"""A person's earlier label of a content overrules a debate about it, as it overrules the gates."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def with_peoples_word(
     if content.description:
         return dict(report)
     shown = GateContext(ledger, graph, policy.gates.get("blocklist", {}), limits=policy.limits)
-    said = person_said(content.text, content.image, shown)
-    if said is None or (said[0] == NEAR and report["label"] == Outcome.UNSAFE.value):
+    match = person_said(content.text, content.image, shown)
+    if match is None or (match[0] == NEAR and report["label"] == Outcome.UNSAFE.value):
         return dict(report)
-    entry, label = said[1], Outcome.SAFE if said[1].cleared else Outcome.UNSAFE
+    entry, label = match[1], Outcome.SAFE if match[1].cleared else Outcome.UNSAFE
     words = f"The same was called {'benign' if entry.cleared else 'harmful'} before: {entry.item}."
-    told = {"label": label.value, "rule": BY_PERSON.rstrip(":"), "rule_text": words, "reasoning": words}
-    return {**report, **told, "undecided": ""}
+    outcome = {"label": label.value, "rule": BY_PERSON.rstrip(":"), "rule_text": words, "reasoning": words}
+    return {**report, **outcome, "undecided": ""}

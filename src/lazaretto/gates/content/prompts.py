@@ -1,4 +1,4 @@
-"""What the language-model roles are told, laid out so that a provider's prefix cache works.
+"""The prompts of the language-model roles, laid out so that a provider's prefix cache works.
 
 A call is the constitution (the same for all), the file of the debate, to which speeches are only appended, and one
 role's instruction at the end. So every call begins with all of the call before it but that call's instruction.
@@ -85,7 +85,7 @@ _INSTRUCTIONS: dict[Role, str] = {
 
 
 def content_file(prepared: PreparedContent, quoter: Quoter, limit: int) -> str:
-    """The file of the debate: code, focus, content and what is known about it."""
+    """The file of the debate: code, focus, content, measured facts and notices."""
     parts = [f"Code of this debate: {quoter.code}", _FOCUS[prepared.kind]]
     if prepared.content.text.strip():
         parts.append(quoter.block("text", shorten(prepared.content.text, limit)))
@@ -133,8 +133,10 @@ def briefing_file(briefing: Briefing, quoter: Quoter) -> str:
 
 def speech_file(speech: Speech, score: float, quoter: Quoter) -> str:
     """One speech as later speakers read it."""
-    said = speech.argument if not speech.fault else f"(no usable speech: {speech.fault})"
-    return f"Round {speech.round}, {speech.role.value.capitalize()}, risk {score:.2f}:\n" + quoter.block("speech", said)
+    words = speech.argument if not speech.fault else f"(no usable speech: {speech.fault})"
+    return f"Round {speech.round}, {speech.role.value.capitalize()}, risk {score:.2f}:\n" + quoter.block(
+        "speech", words
+    )
 
 
 def supporter_instructions() -> str:

@@ -40,8 +40,8 @@ class Quoter:
 
 
 def shorten(text: str, limit: int) -> str:
-    """A text that fits: whole, or its head, five samples of its middle and its tail, with what is missing said in
-    numbers.
+    """A text that fits: whole, or its head, five samples of its middle and its tail, with the missing
+    part given in numbers.
     """
     if len(text) <= limit:
         return text

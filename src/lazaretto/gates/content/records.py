@@ -1,4 +1,4 @@
-"""Records of a debate: what is under audit, what each role said, and the finding."""
+"""Records of a debate: the content under audit, the speech of each role, and the finding."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 from lazaretto.types import Evidence
 
 PLACEHOLDER = "[A picture is attached. No description of it is available.]"
-"""What the judges read when a picture could not be described: neutral, so that it moves nobody."""
+"""The text for judges when a picture could not be described: neutral, so that it sways no judge."""
 
 
 class InputKind(StrEnum):
-    """What is under audit; instructions, thresholds and the order of the rules depend on it."""
+    """The kind of content under audit; instructions, thresholds and the order of the rules depend on it."""
 
     TEXT = "text"
     IMAGE = "image"
@@ -41,7 +41,7 @@ class Label(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What a debate came to, as every surface shows it."""
+    """The outcome of a debate, as every surface shows it."""
 
     SAFE = "safe"
     REVIEW = "review"
@@ -70,7 +70,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class RoleCost:
-    """What one role cost in one debate; token counts are those the server reported, over every attempt."""
+    """The cost of one role in one debate; token counts are those the server reported, over every attempt."""
 
     role: Role
     model: str = ""
@@ -96,7 +96,7 @@ class PreparedContent:
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Measured facts: width, height, frames, ``explicit`` (probability of an explicit picture), language ..."""
     notices: tuple[Evidence, ...] = ()
-    """What the roles must know about the content: text that addresses the judges, cut text, failed OCR."""
+    """Notices for the roles about the content: text that addresses the judges, cut text, failed OCR."""
     role_cost: RoleCost = RoleCost(Role.PREPROCESSOR)
     fault: str = ""
     known_text: str = ""
@@ -138,7 +138,7 @@ class Case:
 
     @property
     def words(self) -> str:
-        """What retrieval sees: the content alone, without label, cues or summary."""
+        """The text for retrieval: the content alone, without label, cues or summary."""
         return "\n".join(part.strip() for part in (self.text, self.description) if part.strip())
 
     @property
@@ -165,7 +165,7 @@ class Precedent:
 
 @dataclass(frozen=True, slots=True)
 class Briefing:
-    """What the Supporter tells the panel before the debate."""
+    """The Supporter's report to the panel before the debate."""
 
     summary: str = ""
     precedents: tuple[Precedent, ...] = ()
@@ -185,7 +185,7 @@ class Speech:
     """From 1."""
     argument: str
     score: float | None
-    """Its risk in [0, 1] as it said it; None when no score was readable (the engine applies the fallback)."""
+    """Its own risk score in [0, 1]; None when no score was readable (the engine applies the fallback)."""
     quotes: tuple[Evidence, ...] = ()
     """Spans that moved it: ``Evidence("span", ..., {"quote", "start", "end", "part", "weight"})``."""
     hazards: tuple[str, ...] = ()
@@ -233,9 +233,9 @@ class ArbiterFinding:
     """Empty, or why nobody could decide; the label is then the protocol's default and counts as a miss in bounds."""
     role_cost: RoleCost = RoleCost(Role.ARBITER)
     gray: bool = False
-    """Whether the risk lies between what is allowed and what is called unsafe."""
+    """Whether the risk lies between the bars for allowed and for unsafe."""
     unread: str = ""
-    """Empty, or what was not read of the content: it is not called safe then."""
+    """Empty, or the unread part of the content: it is not called safe then."""
 
     @property
     def outcome(self) -> Outcome:

@@ -170,7 +170,7 @@ def _evidence_line(row: Mapping[str, Any]) -> str:
 
 
 def evidence_of(transcript: Transcript) -> tuple[Evidence, ...]:
-    """What the verdict carries: the finding's evidence, the notices and the nearest precedents."""
+    """The evidence of the verdict: the finding's evidence, the notices and the nearest precedents."""
     cited = tuple(
         Evidence(
             "precedent",
@@ -180,8 +180,8 @@ def evidence_of(transcript: Transcript) -> tuple[Evidence, ...]:
         for p in transcript.briefing.precedents
         if p.bears
     )
-    said = transcript.finding.reasoning or RULES[transcript.finding.rule]
-    reason = Evidence("measure", said, {"scores": plain(transcript.scores)})
+    words = transcript.finding.reasoning or RULES[transcript.finding.rule]
+    reason = Evidence("measure", words, {"scores": plain(transcript.scores)})
     return (reason, *transcript.finding.evidence, *transcript.prepared.notices, *cited, debate_evidence(transcript))
 
 

@@ -67,8 +67,8 @@ class ContentSettings:
     rounds: Annotated[int, Field(ge=1, le=3, description="Rounds of Strict and Loose.")] = 2
     adaptive: Annotated[bool, Field(description="Stop early when nothing can change any more.")] = False
     precedents: Annotated[int, Field(ge=0, le=20, description="Cases the Supporter brings.")] = 3
-    unsafe: Annotated[RulingWord, Field(description="Ruling for what is found unsafe.")] = Ruling.BLOCK
-    gray: Annotated[RulingWord, Field(description="Ruling for what is neither clearly safe nor clearly unsafe.")] = (
+    unsafe: Annotated[RulingWord, Field(description="Ruling for unsafe content.")] = Ruling.BLOCK
+    gray: Annotated[RulingWord, Field(description="Ruling for content neither clearly safe nor unsafe.")] = (
         Ruling.REVIEW
     )
     undecided: Annotated[RulingWord, Field(description="Ruling when no usable verdict came.")] = Ruling.REVIEW

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lazaretto.gates.content.parsing import ArbiterAnswer
 
 _FORM = re.compile(r"^\W*(?:at most \d+ words|words of the content|string|text|\.{2,})\W*$", re.I)
-"""What stands in many schemas where the model's words belong."""
+"""Placeholders that many schemas have where the model's words belong."""
 _COPIED = 3
 """Words from which on a part of our own instructions, repeated, is no opinion."""
 _FAR = 0.3
@@ -28,12 +28,12 @@ _REASONED = 6
 
 
 def echoes(words: str, content: str = "") -> str:
-    """Why these are no words of the model's own; empty when they are. ``content`` is what is under audit."""
-    said = _plain(words)
-    copied = len(said.split()) >= _COPIED
-    if _FORM.match(words.strip()) or (copied and said in _own_words()):
+    """Why these are no words of the model's own; empty when they are. ``content`` is under audit."""
+    answer = _plain(words)
+    copied = len(answer.split()) >= _COPIED
+    if _FORM.match(words.strip()) or (copied and answer in _own_words()):
         return "it repeats the form instead of filling it"
-    if copied and said in _plain(content):
+    if copied and answer in _plain(content):
         return "it repeats the content instead of judging it"
     return "" if words.strip() else "it gives no reason"
 
@@ -45,7 +45,7 @@ def _plain(words: str) -> str:
 
 @cache
 def _own_words() -> str:
-    """All that the debaters and the Arbiter are told."""
+    """All instructions of the debaters and the Arbiter."""
     duties = [prompts.debater_instructions(role, 1, 1) for role in (Role.STRICT, Role.LOOSE)]
     return "".join(map(_plain, (*duties, *map(prompts.arbiter_instructions, Order))))
 
