@@ -102,7 +102,11 @@ def link_by_link(starts: list[str], ledger: Ledger, graph: ProvenanceGraph) -> t
     return (tainted - set(starts)) & visible, met & visible
 
 
-@pytest.mark.parametrize("seed", range(6))
+SEEDS = [("sqlite", seed) for seed in range(6)] + [("postgresql", seed) for seed in range(2)]
+"""The walk is one; its statements differ by database, and two crowds ask all of them."""
+
+
+@pytest.mark.parametrize(("store_url", "seed"), SEEDS, indirect=["store_url"])
 def test_it_finds_what_reading_link_by_link_finds(ledger: Ledger, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(taint, "_AHEAD", 7)
     monkeypatch.setattr(taint, "_KEPT", 11)
