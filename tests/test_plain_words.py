@@ -35,6 +35,7 @@ LIMITS = {
     "gates/*.py": 2,
     "gates/content/*.py": 1,
     "external_stores": 0,
+    "learn": 0,
     "picture_worker": 0,
     "pictures": 0,
     "reports": 0,

@@ -129,7 +129,7 @@ def test_a_dry_run_leaves_to_others_what_a_dead_process_left(
             return [(name, *database.execute(f"SELECT * FROM {name}").fetchall()) for name in sorted(tables)]
 
     before, files = kept(), sorted(one.name for one in empty_world.iterdir())
-    assert run(*said, "--dry-run")["ruling"] == "allow" and "before it told the gates" in caplog.text
+    assert run(*said, "--dry-run")["ruling"] == "allow" and "before the gates learnt them" in caplog.text
     assert kept() == before and sorted(one.name for one in empty_world.iterdir()) == files
     assert run(*said, code=1)["rule"].startswith("blocklist:"), "whoever writes finishes it"
     assert run(*said, "--dry-run", code=1)["rule"].startswith("blocklist:")

@@ -13,19 +13,19 @@ from lazaretto.policy import Policy, Stage
 from lazaretto.types import Decision, Ruling, RunStatus
 
 CURATOR = "case-curator"
-"""Who offers cases, in the record."""
+"""The agent name under which cases are recorded."""
 GATE = "memory"
 LOADING_S = 120.0
 """The first case waits until the gate's weights are loaded."""
 
 
 def advice_of(case: Case) -> str:
-    """What judges would read of a case as guidance; empty for one that gives none."""
+    """The guidance in a case that judges would read; empty where it has none."""
     return "\n".join((case.summary, *case.cues)).strip()
 
 
 def why_refused(decision: Decision) -> str:
-    """Why the advice of a case is not let in; empty where it is. What was not judged is not let in."""
+    """The reason why the advice of a case is refused; empty where it is admitted. Unjudged advice is refused."""
     if decision.ruling >= Ruling.QUARANTINE:
         return f"{decision.ruling.label} by {decision.rule}"
     run = next(run for run in decision.runs if run.gate == GATE)
@@ -43,12 +43,12 @@ def with_memory_gate(policy: Policy) -> Policy:
     memory = replace(
         memory, stages=stages, timeout_s=max(memory.timeout_s, LOADING_S), budget_s=max(memory.budget_s, LOADING_S)
     )
-    # cases tell of claims that contradict each other, and none of them is a memory of the crew
+    # cases hold claims that contradict each other, and none of them is a memory of the agents
     settings = {**policy.gates.get(GATE, {}), "claims": {"compare": False}}
     gates = {**policy.gates, GATE: settings}
     return replace(policy, mode="enforce", channels=replace(policy.channels, memory=memory), gates=gates)
 
 
 def _without_moderation(stage: Stage) -> Stage:
-    """The stage without the content gate: advice about harm speaks of harm, and is no harm itself."""
+    """The stage without the content gate: advice about harm names harm without being harmful."""
     return replace(stage, gates=tuple(gate for gate in stage.gates if gate != "content"))

@@ -1,8 +1,9 @@
-"""Copies stand as the words say that count.
+"""Keeps copies in the state that people's decisions on their originals ask for.
 
-When a word is given, replaced or taken back, those that were given it are told anew: what the last word says that
-counts and was given for them, else they stand as the gates left them, and wait for a person. What gates decide about a
-copy after a word overrules it. Nothing is removed: what a copy was told is set aside by a ``WITHDRAWN`` event.
+When a person's decision is made, replaced or taken back, every copy that it was handed on to is updated: it gets the
+last decision that counts and was handed on to it. Without any, it returns to the state that the gates left, and waits
+for a person. A later ruling of gates on the copy overrules the decision. No event is removed: a ``WITHDRAWN`` event
+sets aside the events that handed a decision on.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ from dataclasses import dataclass, field, replace
 
 from lazaretto.errors import StaleState, StoreUnavailable
 from lazaretto.gates.engine.recheck_queue import TENDED
-from lazaretto.learn.spoken import WORD, Spoke, Spoken, names_a_word, origin, word_of
+from lazaretto.learn.item_history import (
+    WORD,
+    ItemHistories,
+    ItemHistory,
+    decision_of,
+    hands_on_decision,
+    origin,
+)
 from lazaretto.ledger import ItemState, Ledger, changes_of, with_change
 from lazaretto.ledger.history import states_before
 from lazaretto.provenance.graph import ProvenanceGraph
@@ -24,103 +32,104 @@ from lazaretto.types import BY_PERSON, COPY_OF, MACHINE, Decision, Draft, Event,
 
 _TRIES = 10
 CHANGED = "it was changed since by something else"
-LEFT = "it was blocked before by a word that an older version let stand for it; label it by itself"
+LEFT = "it is blocked by a decision that an older version did not take back from it; label it by itself"
 Key = int | str
-"""A word: a label by its number, a release by its receipt."""
+"""A person's decision: a label by its number, a release by its receipt."""
 
 
 @dataclass(slots=True)
 class Aligned:
-    """What became of copies."""
+    """The effect of an alignment on copies."""
 
     changed: list[str] = field(default_factory=list)
-    """Those that stand otherwise now, or for another reason."""
+    """Copies whose state, or the reason for it, changed."""
     held: tuple[str, ...] = ()
-    """What came from them and is held now, because they are."""
+    """Items that came from these copies and are held now because the copies are."""
     released: tuple[str, ...] = ()
-    """What came from them and is held no longer."""
+    """Items that came from these copies and are held no longer."""
     left: dict[str, str] = field(default_factory=dict)
-    """Those that stay as they are, with the reason."""
+    """Copies that stay as they are, with the reason."""
 
 
 @dataclass(slots=True)
 class _Copy:
-    """How a copy stands, and how it should."""
+    """A copy: its state now, and the state it should have."""
 
     item: str
-    given: list[Event]
-    """What it was told, and stands for."""
+    received: list[Event]
+    """Events that handed decisions on to it and still count."""
     now: ItemState
     before: ItemState
-    """As the gates left it."""
-    word: Event | None
-    """What tells it the word that counts; None: nothing."""
+    """The state that the gates left."""
+    decision: Event | None
+    """The event that handed on the decision that counts; None: no decision counts."""
     key: Key = 0
     tainted: bool = False
-    """Whether it is held for what it was made from, since it was told."""
+    """Whether it is held for an item that it came from, since a decision was handed on to it."""
     passed: Sequence[int] = ()
-    """Events that held it for that, and released it again."""
+    """Events that held it for such an item, and released it again."""
 
     @property
     def returns(self) -> bool:
-        """Whether words let it be in use, once it stands as it should."""
-        return self.before.visible if self.word is None else _label(self.word) == "benign"
+        """Whether it is in use once it has the state it should have."""
+        return self.before.visible if self.decision is None else _label(self.decision) == "benign"
 
     @property
     def shows(self) -> bool:
-        """Whether it would come into use because no word counts for it any more."""
-        return self.word is None and self.before.visible and not self.now.visible
+        """Whether it would come into use because no decision counts for it any more."""
+        return self.decision is None and self.before.visible and not self.now.visible
 
     @property
-    def as_told(self) -> bool:
-        """Whether it stands as it was told, but for what it was made from."""
-        told = self.before
-        for event in self.given:
+    def as_expected(self) -> bool:
+        """Whether its state follows from the events in ``received``, apart from holds for items that it came from."""
+        expected = self.before
+        for event in self.received:
             for _, name, value in changes_of(event.kind, event.subject, event.body):
-                told = with_change(told, name, value)
-        return self.now == (replace(told, ruling=self.now.ruling) if self.tainted else told)
+                expected = with_change(expected, name, value)
+        return self.now == (replace(expected, ruling=self.now.ruling) if self.tainted else expected)
 
 
 class Alignment:
-    """Keeps the copies of one ledger in step with what was said. Safe to share between threads; every call blocks."""
+    """Keeps the copies of one ledger in step with people's decisions. Safe to share between threads; calls block."""
 
     def __init__(self, ledger: Ledger, graph: ProvenanceGraph, taints: TaintRulings) -> None:
         self._ledger, self._graph, self._taints = ledger, graph, taints
-        self._spoke, self._lock = Spoke(ledger), threading.RLock()
+        self._histories, self._lock = ItemHistories(ledger), threading.RLock()
         self._read = 0
         self._copies: dict[str, dict[str, None]] = {}
-        """Item -> those that were ever given a word on it."""
+        """Item -> copies that a decision on it was ever handed on to."""
 
     def copies(self) -> list[str]:
-        """Everything that was ever given a word as a copy."""
+        """Every copy that a decision was ever handed on to."""
         with self._lock:
             self._follow()
             return list(dict.fromkeys(copy for found in self._copies.values() for copy in found))
 
-    def given(self, item: str, word: Key) -> dict[str, str]:
-        """The copies that were given a word on an item, each with the label; whatever was said of them later."""
-        return {copy: _label(event) for copy, event in self._given(item, word).items()}
+    def given(self, item: str, decision: Key) -> dict[str, str]:
+        """The copies that a decision on an item was handed on to, each with the label, even if replaced since."""
+        return {copy: _label(event) for copy, event in self._handed_on(item, decision).items()}
 
     def condemned_with(self, items: Collection[str]) -> list[str]:
-        """Copies that were given a word on one of these items: harmful. Who wrote one does not change that word."""
-        found = [self._given(item, None) for item in items]
-        return [copy for given in found for copy, event in given.items() if _label(event) == "harmful"]
+        """Copies that are blocked by a decision on one of these items. Their writers may not change that decision."""
+        found = [self._handed_on(item, None) for item in items]
+        return [copy for by_copy in found for copy, event in by_copy.items() if _label(event) == "harmful"]
 
-    def _given(self, item: str, word: Key | None) -> dict[str, Event]:
-        """What told copies a word on an item; without ``word`` the one that counts."""
+    def _handed_on(self, item: str, decision: Key | None) -> dict[str, Event]:
+        """Copy -> event that handed on a decision on an item; without ``decision`` the one that counts."""
         with self._lock:
             self._follow()
-            told = self._spoke.of([item, *self._copies.get(item, ())])
+            histories = self._histories.of([item, *self._copies.get(item, ())])
         found: dict[str, Event] = {}
-        for copy, spoken in told.items():
-            for event in spoken.offered:
-                key = word_of(event, told[item]) if origin(event) == item else None
-                if key is not None and (key == word or (word is None and told[item].counts(key, event.seq))):
+        for copy, history in histories.items():
+            for event in history.offered:
+                key = decision_of(event, histories[item]) if origin(event) == item else None
+                counts = decision is None and key is not None and histories[item].counts(key, event.seq)
+                if key is not None and (key == decision or counts):
                     found.setdefault(copy, event)
         return found
 
     def align(self, items: Collection[str]) -> Aligned:
-        """Bring in step what was given words on these items, and these items themselves."""
+        """Update these items, and the copies that decisions on them were handed on to."""
         with self._lock:
             self._follow()
             concerned = dict.fromkeys((*items, *(copy for item in items for copy in self._copies.get(item, ()))))
@@ -134,56 +143,56 @@ class Alignment:
                 tainted = self._tainted(copies)
                 try:
                     self._ledger.append(
-                        [*drafts, *tainted], states={one.item: one.now for one in copies}, no_label_after=seq
+                        [*drafts, *tainted], states={copy.item: copy.now for copy in copies}, no_label_after=seq
                     )
                 except StaleState:
                     continue
                 log_acts(drafts)
                 self._follow()
                 return self._followed(copies, tainted, done)
-        raise StoreUnavailable("what says the same as an item keeps changing; what was said of the item stands")
+        raise StoreUnavailable("copies of an item keep changing; the decision on the item itself is recorded")
 
     def _follow(self) -> None:
         head = self._ledger.head().seq
         for event in self._ledger.events(after=self._read, kinds=(EventKind.LABELLED, EventKind.RELEASED)):
-            if first := origin(event):
-                self._copies.setdefault(first, {})[event.subject] = None
+            if original := origin(event):
+                self._copies.setdefault(original, {})[event.subject] = None
         self._read = max(self._read, head)
 
     def _copies_of(self, items: Sequence[str], done: Aligned) -> list[_Copy]:
-        """Those of some items that do not stand as they should."""
+        """The copies among some items whose state is not the one they should have."""
         states = {item: state for item, state in self._ledger.states(items).items() if not state.erased}
-        told = self._spoke.of(states)
-        told = {item: one for item, one in told.items() if (one.offered or one.given) and not one.words}
-        first = {origin(event) for one in told.values() for event in (*one.offered, *one.refused)}
-        firsts = {**self._spoke.of(first - told.keys()), **told}
+        histories = self._histories.of(states)
+        histories = {item: h for item, h in histories.items() if (h.offered or h.received) and not h.decisions}
+        names = {origin(event) for h in histories.values() for event in (*h.offered, *h.refused)}
+        originals = {**self._histories.of(names - histories.keys()), **histories}
         found: dict[str, _Copy] = {}
-        for item, spoken in told.items():
-            key, word = _counting(spoken, firsts)
-            last = _naming(spoken.given)
-            if key != (0 if last is None else word_of(last, firsts[origin(last)])):
+        for item, history in histories.items():
+            key, decision = _decision_that_counts(history, originals)
+            last = _last_handed_on(history.received)
+            if key != (0 if last is None else decision_of(last, originals[origin(last)])):
                 found[item] = _Copy(
-                    item, spoken.given, states[item], states[item], word, key, spoken.tainted, spoken.passed
+                    item, history.received, states[item], states[item], decision, key, history.tainted, history.passed
                 )
-        since = {item: one.given[0].seq for item, one in found.items() if one.given}
+        since = {item: copy.received[0].seq for item, copy in found.items() if copy.received}
         for item, before in (states_before(self._ledger, since) if since else {}).items():
             found[item].before = before
-        done.left = {item: CHANGED for item, one in found.items() if not one.as_told}
-        done.left |= {item: LEFT for item, one in found.items() if one.shows and _was_left(one.given, firsts)}
-        return self._without_tainted([one for item, one in found.items() if item not in done.left])
+        done.left = {item: CHANGED for item, copy in found.items() if not copy.as_expected}
+        done.left |= {item: LEFT for item, copy in found.items() if copy.shows and _was_left(copy.received, originals)}
+        return self._without_tainted([copy for item, copy in found.items() if item not in done.left])
 
     def _without_tainted(self, copies: list[_Copy]) -> list[_Copy]:
-        """Benign words release no copy that was made from something which is held by now: it waits."""
-        shown = [one.item for one in copies if one.word is not None and _label(one.word) == "benign"]
+        """Drop benign decisions on copies that came from an item which is held by now: such a copy waits."""
+        shown = [copy.item for copy in copies if copy.decision is not None and _label(copy.decision) == "benign"]
         fine = of_clean_descent(shown, shown, self._ledger, self._graph)
-        for one in copies:
-            if one.item in shown and one.item not in fine:
-                one.word = None
-        return [one for one in copies if one.word is not None or one.given]
+        for copy in copies:
+            if copy.item in shown and copy.item not in fine:
+                copy.decision = None
+        return [copy for copy in copies if copy.decision is not None or copy.received]
 
     def _noted(self, copies: Sequence[_Copy]) -> dict[str, list[int]]:
-        """The notes that what came from these copies is to be repaired, which count no longer."""
-        since = {one.item: one.given[0].seq for one in copies if one.given}
+        """Notes that ask to repair items that came from these copies; they count no longer."""
+        since = {copy.item: copy.received[0].seq for copy in copies if copy.received}
         found: dict[str, list[int]] = {}
         first = min(since.values(), default=0)
         for event in self._ledger.events(after=first, subject=TENDED, kinds=(EventKind.NOTED,)) if since else ():
@@ -193,61 +202,61 @@ class Alignment:
         return found
 
     def _tainted(self, copies: Sequence[_Copy]) -> list[Draft]:
-        """The rulings on what came from copies that were in use, and on copies that return while a source is held."""
-        held = [one.item for one in copies if one.now.visible and not one.returns]
+        """Rulings on items that came from copies in use, and on copies that return but came from a held item."""
+        held = [copy.item for copy in copies if copy.now.visible and not copy.returns]
         drafts = self._taints.holding(held)
-        for one in copies:
-            if one.returns and one.word is None and all(draft.subject != one.item for draft in drafts):
-                drafts += self._taints.on_return(one.item, [event.seq for event in one.given])
+        for copy in copies:
+            if copy.returns and copy.decision is None and all(draft.subject != copy.item for draft in drafts):
+                drafts += self._taints.on_return(copy.item, [event.seq for event in copy.received])
         return drafts
 
     def _followed(self, copies: Sequence[_Copy], tainted: Sequence[Draft], done: Aligned) -> Aligned:
         self._taints.tell(tainted)
-        done.changed = [one.item for one in copies]
+        done.changed = [copy.item for copy in copies]
         states = self._ledger.states(done.changed)
-        held = [one.item for one in copies if one.now.visible and not states[one.item].visible]
-        shown = [one.item for one in copies if not one.now.visible and states[one.item].visible]
+        held = [copy.item for copy in copies if copy.now.visible and not states[copy.item].visible]
+        shown = [copy.item for copy in copies if not copy.now.visible and states[copy.item].visible]
         more = self._taints.hold_what_came_from(held, tainted) if held or tainted else ()
         done.held = (*(draft.subject for draft in tainted), *more)
         done.released = self._taints.release_what_came_from(shown) if shown else ()
         return done
 
 
-def _counting(spoken: Spoken, firsts: Mapping[str, Spoken]) -> tuple[Key, Event | None]:
-    """The last word that counts and was given for a copy, since gates ruled on it."""
-    refused = {(origin(event), word_of(event, firsts[origin(event)])) for event in spoken.refused}
-    words: dict[tuple[str, Key], Event] = {}
-    for event in spoken.offered:
-        words.setdefault((origin(event), word_of(event, firsts[origin(event)])), event)
-    for (first, key), event in sorted(words.items(), key=lambda row: -row[1].seq):
-        if (first, key) not in refused and event.seq > spoken.ruled and firsts[first].counts(key, event.seq):
+def _decision_that_counts(history: ItemHistory, originals: Mapping[str, ItemHistory]) -> tuple[Key, Event | None]:
+    """The last decision that counts and was handed on to a copy since gates ruled on it."""
+    refused = {(origin(event), decision_of(event, originals[origin(event)])) for event in history.refused}
+    events: dict[tuple[str, Key], Event] = {}
+    for event in history.offered:
+        events.setdefault((origin(event), decision_of(event, originals[origin(event)])), event)
+    for (original, key), event in sorted(events.items(), key=lambda row: -row[1].seq):
+        if (original, key) not in refused and event.seq > history.ruled and originals[original].counts(key, event.seq):
             return key, event
     return 0, None
 
 
-def _was_left(given: Sequence[Event], firsts: Mapping[str, Spoken]) -> bool:
-    """Whether a word blocked a copy that had been replaced before the last one was given or taken back.
+def _was_left(received: Sequence[Event], originals: Mapping[str, ItemHistory]) -> bool:
+    """Whether a copy stayed blocked by a decision that was replaced before the last one was made or taken back.
 
-    Copies are told at once today; older versions left them. What no longer blocks such a copy was not what happened
-    last, so it is not shown for that.
+    Today a replaced decision is taken back from copies at once; older versions left it. The last change is then not
+    the reason why nothing blocks the copy any more, so the copy is not shown because of it.
     """
-    told = [event for event in given if names_a_word(event)]
-    for event, after in itertools.zip_longest(told, told[1:]):
-        first = firsts[origin(event)]
-        word = word_of(event, first)
-        if _label(event) != "harmful" or not isinstance(word, int):
+    handed_on = [event for event in received if hands_on_decision(event)]
+    for event, after in itertools.zip_longest(handed_on, handed_on[1:]):
+        original = originals[origin(event)]
+        decision = decision_of(event, original)
+        if _label(event) != "harmful" or not isinstance(decision, int):
             continue
-        replaced = next((one.seq for one in first.words if one.seq > word), None)
-        if replaced is None or (after is not None and word_of(after, firsts[origin(after)]) == replaced):
+        replaced = next((later.seq for later in original.decisions if later.seq > decision), None)
+        if replaced is None or (after is not None and decision_of(after, originals[origin(after)]) == replaced):
             continue
-        if (first.newest_label > replaced) if after is None else (replaced < after.seq):
+        if (original.newest_label > replaced) if after is None else (replaced < after.seq):
             return True
     return False
 
 
-def _naming(given: Sequence[Event]) -> Event | None:
-    """The last of some events that names a word."""
-    return next((event for event in reversed(given) if names_a_word(event)), None)
+def _last_handed_on(received: Sequence[Event]) -> Event | None:
+    """The last of some events that handed a decision on."""
+    return next((event for event in reversed(received) if hands_on_decision(event)), None)
 
 
 def _label(event: Event) -> str:
@@ -255,11 +264,11 @@ def _label(event: Event) -> str:
 
 
 def _drafts(copy: _Copy, notes: Sequence[int]) -> list[Draft]:
-    drafts, last = [], _naming(copy.given)
+    drafts, last = [], _last_handed_on(copy.received)
     if last is not None:
         ruling = copy.before.ruling
         body = {
-            "events": [*(event.seq for event in copy.given), *copy.passed, *notes],
+            "events": [*(event.seq for event in copy.received), *copy.passed, *notes],
             "was": {"hidden": copy.before.hidden, "ruling": None if ruling is None else ruling.label},
             "by": MACHINE,
             "label": _label(last),
@@ -267,23 +276,23 @@ def _drafts(copy: _Copy, notes: Sequence[int]) -> list[Draft]:
             COPY_OF: origin(last),
         }
         drafts.append(Draft(EventKind.WITHDRAWN, copy.item, body=body))
-    if copy.word is not None:
-        drafts += _given_again(copy.item, copy.word, copy.key, copy.before)
-        if _label(copy.word) == "harmful" and copy.now.visible:  # it was in use: looking again repairs the rest
+    if copy.decision is not None:
+        drafts += _handed_on_again(copy.item, copy.decision, copy.key, copy.before)
+        if _label(copy.decision) == "harmful" and copy.now.visible:  # it was in use: a recheck repairs the rest
             drafts.append(Draft(EventKind.NOTED, TENDED, body={"origins": [copy.item]}))
     return drafts
 
 
-def _given_again(item: str, word: Event, key: Key, before: ItemState) -> list[Draft]:
-    body = {**(word.body or {}), **({WORD: key} if isinstance(key, int) else {})}
-    drafts = [Draft(word.kind, item, body=body)]
-    if _label(word) == "harmful":
+def _handed_on_again(item: str, decision: Event, key: Key, before: ItemState) -> list[Draft]:
+    body = {**(decision.body or {}), **({WORD: key} if isinstance(key, int) else {})}
+    drafts = [Draft(decision.kind, item, body=body)]
+    if _label(decision) == "harmful":
         drafts.append(Draft(EventKind.RULED, item, body=plain(condemned(item))))
-    elif word.kind is EventKind.LABELLED and before.held:
-        drafts.append(Draft(EventKind.RELEASED, item, body={"by": body.get("by", ""), COPY_OF: origin(word)}))
+    elif decision.kind is EventKind.LABELLED and before.held:
+        drafts.append(Draft(EventKind.RELEASED, item, body={"by": body.get("by", ""), COPY_OF: origin(decision)}))
     return drafts
 
 
 def condemned(item: str) -> Decision:
-    """The ruling that goes with a person's word that an item is harmful."""
+    """The ruling that goes with a person's label *harmful*."""
     return Decision(item, Ruling.BLOCK, 1.0, (1.0, 1.0), f"{BY_PERSON}harmful")

@@ -1,8 +1,8 @@
 """Labels and repairs become cases of the debate by themselves, a few with every step of ``guard.recheck``.
 
 They are read from the ledger in order: items called harmful, items that a repair or rehearsal took out, held items
-called benign. Lessons pass the memory gate and go live in one step with the place up to which the ledger was read. What
-is taken back takes its case with it.
+called benign. Lessons pass the memory gate and go live in one step with the place up to which the ledger was read. When
+a decision is taken back, its case goes with it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from lazaretto.types import COPY_OF, Channel, Event, EventKind, Observation, Rul
 
 _KINDS = (EventKind.LABELLED, EventKind.WITHDRAWN, EventKind.REPAIRED, EventKind.UNDONE, EventKind.ERASED)
 LOOP = "loop"
-"""Who puts a version of the library in use that was made here."""
+"""The name under which this module puts a version of the library in use."""
 
 
 @dataclass(slots=True)
 class _Due:
-    """Items about which something was decided, and how far the ledger was read for them."""
+    """Items with a new decision, and the place up to which the ledger was read."""
 
     items: dict[str, None] = field(default_factory=dict)
     erased: set[str] = field(default_factory=set)
@@ -40,7 +40,7 @@ class _Due:
 
 
 class AutomaticCases:
-    """Makes cases of what one guard's ledger says."""
+    """Makes cases from the decisions in one guard's ledger."""
 
     def __init__(self, ledger: Ledger, policy: Policy, gates: GateSet, ready: dict[str, Gate]) -> None:
         """``gates`` are the guard's own, ``ready`` those of them that were made elsewhere."""
@@ -52,7 +52,7 @@ class AutomaticCases:
     async def step(self, in_store: Callable[..., Awaitable[Any]]) -> tuple[str, ...]:
         """Make or withdraw the cases of the next few decisions; the ids of the new ones.
 
-        Without a memory gate there is nobody to read them: they wait until there is one.
+        Without a memory gate nothing can screen them: they wait until there is one.
         """
         if not self._policy.learn.cases or not self._reads:
             return ()
@@ -75,18 +75,18 @@ class AutomaticCases:
         self._book.refresh()
         due, lessons = _Due(), 0
         for event in self._ledger.events(after=self._book.read, kinds=_KINDS):
-            told = dict.fromkeys(self._items_of(event))
-            if lessons and lessons + len(told) > self._policy.learn.cases:
+            decided = dict.fromkeys(self._items_of(event))
+            if lessons and lessons + len(decided) > self._policy.learn.cases:
                 break
-            lessons += len(told)
-            due.items |= told
+            lessons += len(decided)
+            due.items |= decided
             due.read = event.seq
             if event.kind is EventKind.ERASED:
                 due.erased.add(event.subject)
         return due
 
     def _items_of(self, event: Event) -> list[str]:
-        """The items that an event decides about; what a repair found only on its way decides about none."""
+        """The items that an event decides about; items that a repair only sends to review are not decided."""
         if event.kind in (EventKind.LABELLED, EventKind.WITHDRAWN):
             return [] if COPY_OF in (event.body or {}) else [event.subject]
         if event.kind is EventKind.ERASED:
@@ -94,23 +94,23 @@ class AutomaticCases:
         receipts = [event]
         if event.kind is EventKind.UNDONE:
             receipts = list(self._ledger.events(subject=event.subject, kinds=(EventKind.REPAIRED,)))
-        told = [one for receipt in receipts for one in repair_lessons(receipt.body or {})]
-        return [item for item, ruling, _ in told if ruling >= Ruling.QUARANTINE or ruling is Ruling.ALLOW]
+        lessons = [lesson for receipt in receipts for lesson in repair_lessons(receipt.body or {})]
+        return [item for item, ruling, _ in lessons if ruling >= Ruling.QUARANTINE or ruling is Ruling.ALLOW]
 
     def _failed(self, item: str) -> FailedCase | None:
-        """What there is to learn from an item as it stands now; nothing where the debate has no part in it."""
+        """The case to learn from an item in its present state; None where it is no matter for the debate."""
         state = self._ledger.state(item)
         found = None if state.erased else review_of(item, self._ledger, condemned=state.hidden)
         if found is None or (found.truth is Label.SAFE and found.ruled == Label.SAFE.value):
             return None
         rule = str(found.report.get("rule", "")).rpartition(":")[2]
         pictured = self._ledger.item(item).image is not None and not found.content.description
-        if rule in FOR_ITS_SOURCE or pictured:  # condemned for who said it, or for what no word of it tells
+        if rule in FOR_ITS_SOURCE or pictured:  # held for its source, or for a picture without a description
             return None
         return found
 
     async def _admitted(self, wrong: FailedCase) -> tuple[Case, str]:
-        """The lesson, and why the memory gate refuses it; what quotes an order is tried without its quotes."""
+        """The lesson, and why the memory gate refuses it; a lesson that is refused is tried without its quotes."""
         full = await extract_lesson(wrong)
         turn = "and" if wrong.ruled == wrong.truth else "but"
         bare = replace(full, cues=(), summary=f"Ruled {wrong.ruled}, {turn} {wrong.truth.value}.")
@@ -130,7 +130,7 @@ class AutomaticCases:
         return why_refused(await self._admission.judge(advice))
 
     def _make_admission(self) -> GateSet:
-        """The gates of the memory channel over a namespace of their own: a lesson is no memory of the crew."""
+        """The gates of the memory channel over a namespace of their own: a lesson is no memory of the agents."""
         policy = with_memory_gate(self._policy)
         only = Channels(**{c.value: ChannelPolicy(stages=()) for c in Channel if c is not Channel.MEMORY})
         policy = replace(policy, channels=replace(only, memory=policy.channels.memory))

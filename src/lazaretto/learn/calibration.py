@@ -1,7 +1,7 @@
-"""Where benign ends: thresholds of the foresight gate from benign agents, stored with the data they came from.
+"""Calibration: thresholds of the foresight gate from benign agents, stored with the data they came from.
 
-Personas, memories and seeds of a calibration belong to it alone; what is evaluated later never sees them, and no attack
-is ever looked at here.
+Personas, memories and seeds of a calibration are used for nothing else: evaluations never see them, and no attack is
+used here.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class FlpCalibration:
     diversities: tuple[float, ...]
     drifts: tuple[float, ...]
     source: Mapping[str, Any] = field(default_factory=dict)
-    """Which agents, models and seeds."""
+    """The agents, models and seeds."""
 
     def to_json(self) -> dict[str, Any]:
         """As JSON data."""
@@ -59,7 +59,7 @@ class FlpCalibration:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> FlpCalibration:
-        """What ``to_json`` wrote."""
+        """Read the data that ``to_json`` wrote."""
         entropies, diversities, drifts = (tuple(data[name]) for name in ("entropies", "diversities", "drifts"))
         return cls(FlpThresholds(**data["thresholds"]), entropies, diversities, drifts, data["source"])
 
@@ -85,7 +85,7 @@ class MonitorCalibration:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> MonitorCalibration:
-        """What ``to_json`` wrote."""
+        """Read the data that ``to_json`` wrote."""
         parts: dict[str, Any] = {k: Scale(**v) if isinstance(v, Mapping) else v for k, v in data["scales"].items()}
         albums = tuple(tuple(_unpacked(k) for k in album) for album in data["albums"])
         readings = tuple(map(MemoryEvidence.of_row, data["readings"]))
@@ -108,7 +108,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def read_calibration(path: Path) -> FlpCalibration | MonitorCalibration:
-    """The calibration in a file, of whichever mode."""
+    """The calibration in a file, of either mode."""
     data = load(path)
     try:
         return FlpCalibration.from_json(data) if "thresholds" in data else MonitorCalibration.from_json(data)
@@ -124,7 +124,7 @@ async def benign_agents(
     seed: int,
     album: int = 10,
 ) -> tuple[AgentState, ...]:
-    """Agents that have lived a few rounds without any attack, so that histories are as they are in life."""
+    """Agents that have lived a few rounds without any attack, so that their histories are realistic."""
     if len(pool) < album:
         raise InputError("pool", f"{len(pool)} memories", f"An album takes {album}")
     rng = random.Random(f"calibration:{seed}")
@@ -181,8 +181,8 @@ async def calibrate_monitor(
     if len(agents) <= REFERENCE_ALBUMS:
         raise InputError("agents", f"{len(agents)} benign agents", f"Calibrate on more than {REFERENCE_ALBUMS}")
     rng = random.Random(f"calibrate watch:{seed}")
-    said = await backend.plan(agents)
-    plans = tuple(s.text for s in said if not s.fault and s.text)[:PLANS]
+    answers = await backend.plan(agents)
+    plans = tuple(s.text for s in answers if not s.fault and s.text)[:PLANS]
     reference = tuple(agent.album.items[1:] for agent in agents[:REFERENCE_ALBUMS])
     gauge = RetrievalProbe(plans, tuple(album for album in reference if album))
     held = {k.key: (k, agent) for agent in agents[REFERENCE_ALBUMS:] for k in agent.album}
@@ -191,18 +191,20 @@ async def calibrate_monitor(
     readings = []
     shown = [album_item for album_item, _ in queue]
     pulls, apart = await gauge.pulls(shown, backend), misnamed(shown, backend)
-    spoken = await talk([ordinary_rehearsal(album_item, agent) for album_item, agent in queue], personas, backend, rng)
-    for album_item, pull, far, said_of_it in zip(shown, pulls, apart, spoken, strict=True):
+    rehearsals = await talk(
+        [ordinary_rehearsal(album_item, agent) for album_item, agent in queue], personas, backend, rng
+    )
+    for album_item, pull, far, lines in zip(shown, pulls, apart, rehearsals, strict=True):
         if pull is None:
             raise InputError("calibration", f"retrieval failed for {album_item.title!r}", "Check the agent's retrieval")
-        words = tuple(one.text for one in said_of_it)
+        words = tuple(line.text for line in lines)
         beside = beside_the_point(words, album_item.title, backend)
         readings.append(MemoryEvidence(pull, collapse(words, backend), beside, words, far))
     return MonitorCalibration(gauge, scales_from(readings), tuple(readings), dict(source or {}))
 
 
 def scales_from(readings: Sequence[MemoryEvidence]) -> BenignBaseline:
-    """Yardsticks and limits from benign readings alone."""
+    """Scales and limits from benign readings alone."""
     pulls = [r.pull for r in readings]
     alike = [r.collapse for r in readings if r.collapse is not None]
     beside = [r.beside for r in readings if r.beside is not None]

@@ -31,7 +31,7 @@ class LabelledContent:
 
 @dataclass(frozen=True, slots=True)
 class FailedCase:
-    """An item the panel got wrong (or could not decide): what it was, what was ruled, and the report of the debate."""
+    """An item the panel got wrong or could not decide: its content, truth, ruling and the report of the debate."""
 
     content: Content
     truth: Label
@@ -60,23 +60,21 @@ def failures(reports: Iterable[Mapping[str, Any]], truths: Mapping[str, Labelled
 
 
 def _guess(line: Mapping[str, Any]) -> Label:
-    """What a verdict line says; for one in doubt, its best guess."""
+    """The label of a verdict line; its best guess where the line asks for review."""
     if line["label"] == Outcome.REVIEW.value:
         return Label.UNSAFE if float(line["risk"]) >= 0.5 else Label.SAFE
     return Label(line["label"])
 
 
 async def extract_lesson(failed: FailedCase) -> Case:
-    """The lesson without a language model: what the side that was right quoted, and what the nearest right precedent
-    says.
-    """
+    """The lesson without a language model: quotes of the side that was right, and summaries of right precedents."""
     right, wrong = ("strict", "loose") if failed.truth is Label.UNSAFE else ("loose", "strict")
-    said: dict[str, list[str]] = {right: [], wrong: []}
+    quotes: dict[str, list[str]] = {right: [], wrong: []}
     for speech in failed.report.get("transcript", ()):
-        said.setdefault(speech["role"], []).extend(f"“{quote[:_CUE_CHARS]}”" for quote in speech["quotes"])
-    cues = said[right]
-    if not cues and failed.truth is Label.SAFE:  # nobody spoke for it: what it was condemned for is what to remember
-        cues = [f"harmless here: {quote}" for quote in said[wrong]]
+        quotes.setdefault(speech["role"], []).extend(f"“{quote[:_CUE_CHARS]}”" for quote in speech["quotes"])
+    cues = quotes[right]
+    if not cues and failed.truth is Label.SAFE:  # no side quoted anything for it: remember the quotes it was held for
+        cues = [f"harmless here: {quote}" for quote in quotes[wrong]]
     for precedent in failed.report.get("precedents", ()):
         if precedent["label"] == failed.truth.value:
             cues.append(f"like: {precedent['summary'][:_CUE_CHARS]}")
@@ -98,7 +96,7 @@ async def extract_lesson(failed: FailedCase) -> Case:
 
 @dataclass(frozen=True, slots=True)
 class ChatCurator:
-    """A language model as Curator; what it cannot write readably is extracted instead, and marked so."""
+    """A language model as Curator; where its answer cannot be read, the lesson is extracted instead."""
 
     role_model: RoleModel
 
@@ -130,7 +128,7 @@ async def curate(wrong: Sequence[FailedCase], writer: Writer = extract_lesson) -
 
 @dataclass(frozen=True, slots=True)
 class PanelTally:
-    """How a panel did on labelled items; every item counts, an undecided one as it was labelled by the stand-in."""
+    """The results of a panel on labelled items; an undecided item counts by the label of the stand-in."""
 
     items: int
     true_positive: int
@@ -148,7 +146,7 @@ class PanelTally:
 
 @dataclass(frozen=True, slots=True)
 class LibraryPreview:
-    """What a new library version would change on a held-out sample."""
+    """The changes that a new library version would make on a held-out sample."""
 
     before: PanelTally
     after: PanelTally

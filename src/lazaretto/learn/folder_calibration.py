@@ -36,7 +36,7 @@ from lazaretto.pictures import opened
 
 NOTES, LINES, PICTURES = (".txt", ".md"), (".jsonl",), (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")
 LEAST = 24
-"""Fewer benign memories say too little about where benign ends."""
+"""The fewest benign memories from which thresholds can be learnt."""
 ALBUM, CHUNK = 10, 32
 MOST_FAULTS = 0.02
 """Share of completions that may fail: a calibration from half-lived agents would be a wrong one."""
@@ -48,7 +48,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class CalibrationSize:
-    """On how much a calibration rests."""
+    """The amount of data behind a calibration."""
 
     agents: int = 96
     rounds: int = 3
@@ -64,7 +64,7 @@ class CalibrationSize:
 
 def read_memories(folder: Path) -> tuple[AlbumItem, ...]:
     """Every memory of a folder: one note per text file, one per line of a JSONL file (``text``, ``title``), and
-    pictures, which are called as their files are. What cannot be read is an error that names the file."""
+    pictures, which are titled by their file names. A file that cannot be read is an error that names it."""
     if not folder.is_dir():
         raise InputError("folder", f"{folder} is not a folder", "Name a folder of benign notes and pictures")
     found: dict[str, AlbumItem] = {}
@@ -105,7 +105,7 @@ async def calibrate_folder(
     size: CalibrationSize | None = None,
     progress: Progress = lambda _done, _most: None,
 ) -> MonitorCalibration | FlpCalibration:
-    """Calibrate and write the result to ``to``. Called again after an interruption, it asks only what is missing."""
+    """Calibrate and write the result to ``to``. After an interruption, a second call asks only the rest."""
     wanted, pool = size or CalibrationSize(), read_memories(folder)
     work = to.with_name(to.name + ".work")
     work.mkdir(parents=True, exist_ok=True)
@@ -138,7 +138,7 @@ def _source(
 
 
 class _Metered:
-    """A chat model that is asked in small batches, says how far it is, and gives up when too much fails."""
+    """A chat model that is asked in small batches, reports its progress, and gives up when too many requests fail."""
 
     def __init__(self, chat: ChatModel, most: int, progress: Progress) -> None:
         self.name = chat.name
@@ -150,7 +150,7 @@ class _Metered:
         answers: list[Completion] = []
         for start in range(0, len(requests), CHUNK):
             made = await self._chat.complete(requests[start : start + CHUNK])
-            faults = [one.fault for one in made if one.fault]
+            faults = [completion.fault for completion in made if completion.fault]
             self.done, self.faults = self.done + len(made), self.faults + len(faults)
             if self.faults > MOST_FAULTS * self._most:
                 raise ModelUnavailable(

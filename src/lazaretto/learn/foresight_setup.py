@@ -30,7 +30,7 @@ from lazaretto.repair.bisection import published_search
 
 Calibration = MonitorCalibration | FlpCalibration
 CAST, CAST_SEED = 64, 8180
-"""The people that rehearsals play where the caller names none."""
+"""Size and seed of the cast of rehearsals where the caller names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class ForesightSettings(MonitorSettings):
     calibration: str = ""
     """The file that ``lazaretto foresight calibrate`` wrote; empty: ``foresight.rehearse_with`` sets it up."""
     embedder: str = "minilm"
-    """What the calibration was made with: ``minilm``, or ``module:factory``."""
+    """The embedder that the calibration was made with: ``minilm``, or ``module:factory``."""
     model: RehearsalModel | None = None
     """Rehearses agents that are given by name, as they are over HTTP."""
 
@@ -81,8 +81,8 @@ def chat_model(model: RehearsalModel) -> ChatModel:
 def embedder_named(name: str, *, by_file: bool = False) -> TextEmbedder:
     """The embedder of a name: ``minilm``, an installed one, or ``module:factory``.
 
-    ``by_file``: a policy file names it, not the operator on the command line. A file runs no code but what is
-    installed as a part of Lazaretto, or what the operator allows by ``LAZARETTO_ALLOW_PLUGINS``.
+    ``by_file``: a policy file names it, not the operator on the command line. A file may only run code that is
+    installed as a part of Lazaretto, or that the operator allows by ``LAZARETTO_ALLOW_PLUGINS``.
     """
     if name == "minilm":
         try:

@@ -1,4 +1,4 @@
-"""What people say of items: labels, appeals, and which of two contradicting items holds."""
+"""People's decisions on items: labels, appeals, and the choice between two contradicting items."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TRIES = 10
 
 
 class Labels:
-    """Records what people decided and what follows from it. Every call blocks."""
+    """Records people's decisions and their consequences. Every call blocks."""
 
     def __init__(
         self,
@@ -36,16 +36,16 @@ class Labels:
         *,
         observes: bool = False,
     ) -> None:
-        """``tell`` tells the gates that learn what became of an item; one that only ``observes`` repairs nothing."""
+        """``tell`` passes the ruling on an item to the gates that learn; with ``observes`` no repair is asked for."""
         self._copies, self._alignment = copies, alignment
         self._ledger, self._taints, self._lessons, self._tell = ledger, taints, lessons, tell
         self._observes = observes
 
     def label(self, item: str, label: str, by: str, caller: Identity | None = None) -> Event:
-        """Record what an item truly is, as a person says: harmful is held with what came from it, benign released.
+        """Record a person's label: a harmful item is held with the items that came from it, a benign item is released.
 
-        Copies of it that wait for a word are given the same (``Copies``); the event names them.
-        Repairs of the rest that came from a harmful item are the work of the next look (``LateRepairs``).
+        Copies of it that wait for a person get the same label (``Copies``); the event names them.
+        The next recheck repairs the rest that came from a harmful item (``LateRepairs``).
         """
         if label not in LABELS:
             raise InputError("label", f"is {label!r}", f"Use {' or '.join(LABELS)}")
@@ -58,7 +58,7 @@ class Labels:
             return self._fine(item, by, caller, with_copies=False)
 
     def _refuse_own(self, item: str, by: str, caller: Identity | None) -> None:
-        """``NotYours`` where the word on an item condemned a copy that the caller wrote."""
+        """``NotYours`` where the label of an item blocked a copy that the caller wrote."""
         require_not_own(caller, by, self._items(self._alignment.condemned_with([item])))
 
     def _harmful(self, item: str, by: str, caller: Identity | None) -> Event:
@@ -67,56 +67,56 @@ class Labels:
             self._refuse_own(item, by, caller)
             copies = self._copies_of(item, "harmful")
             states = {item: self._ledger.state(item), **copies}
-            ruled = [Draft(EventKind.RULED, one, body=plain(condemned(one))) for one in states]
-            said, tainted = _said(item, "harmful", by, copies), self._taints.holding(list(states))
-            drafts = [draft for pair in zip(said, ruled, strict=True) for draft in pair] + tainted
-            if not self._observes:  # what was in use: looking again repairs the rest
-                used = [one for one, state in states.items() if state.visible]
-                drafts += [Draft(EventKind.NOTED, TENDED, body={"origins": [one]}) for one in used]
+            ruled = [Draft(EventKind.RULED, labelled_id, body=plain(condemned(labelled_id))) for labelled_id in states]
+            labelled, tainted = _label_drafts(item, "harmful", by, copies), self._taints.holding(list(states))
+            drafts = [draft for pair in zip(labelled, ruled, strict=True) for draft in pair] + tainted
+            if not self._observes:  # items that were in use: a recheck repairs the rest
+                used = [labelled_id for labelled_id, state in states.items() if state.visible]
+                drafts += [Draft(EventKind.NOTED, TENDED, body={"origins": [labelled_id]}) for labelled_id in used]
             try:
                 event = self._ledger.append(drafts, states=states, no_label_after=seq)[0]
             except StaleState:
-                continue  # somebody else gave a word in between
+                continue  # another person decided in between
             self._lessons.catch_up()
             log_acts(ruled)
             self._taints.tell(tainted)
             self._taints.hold_what_came_from(list(states), tainted)
             return event
-        raise StoreUnavailable(f"what says the same as {item} keeps changing; nothing was recorded, try again")
+        raise StoreUnavailable(f"copies of {item} keep changing; nothing was recorded, try again")
 
     def _fine(self, item: str, by: str, caller: Identity | None, *, with_copies: bool) -> Event:
-        """Release an item, and with it what followed from the suspicion: holds, and repairs that started from it."""
+        """Release an item, and take back the holds and repairs that started from it."""
         for _ in range(_TRIES):
             seq = self._ledger.head().seq
             self._refuse_own(item, by, caller)
             state, back = self._ledger.state(item), taking_back([item], self._ledger)
             copies = self._copies_of(item, "benign", without=back.states) if with_copies else {}
-            own = {one.id for one in self._items(list(copies)) if is_own(caller, by, one)} if copies else set()
-            copies = {one: stands for one, stands in copies.items() if one not in own}
+            own = {copy.id for copy in self._items(list(copies)) if is_own(caller, by, copy)} if copies else set()
+            copies = {copy: stands for copy, stands in copies.items() if copy not in own}
             released = [
-                one
-                for one in self._taints.releases_with([item, *copies, *back.shown])
-                if one.subject not in back.states and one.subject not in copies
+                draft
+                for draft in self._taints.releases_with([item, *copies, *back.shown])
+                if draft.subject not in back.states and draft.subject not in copies
             ]
             cleared = [item, *copies, *back.shown, *(draft.subject for draft in released)]
             require_not_own(caller, by, self._items(cleared))
-            said, *beside = _said(item, "benign", by, copies)
-            drafts = [said, *back.drafts, *released]
+            labelled, *on_copies = _label_drafts(item, "benign", by, copies)
+            drafts = [labelled, *back.drafts, *released]
             if not (state.visible or state.erased or state.superseded_by):
                 drafts.insert(1, Draft(EventKind.RELEASED, item, body={"by": by}))
-            for one in beside:
-                drafts.append(one)
-                if copies[one.subject].held:
-                    drafts.append(Draft(EventKind.RELEASED, one.subject, body={"by": by, COPY_OF: item}))
+            for draft in on_copies:
+                drafts.append(draft)
+                if copies[draft.subject].held:
+                    drafts.append(Draft(EventKind.RELEASED, draft.subject, body={"by": by, COPY_OF: item}))
             try:
                 states = {**back.states, **copies, item: state}
                 event = self._ledger.append(drafts, states=states, no_label_after=seq)[0]
             except StaleState:
-                continue  # an item changed in between: work out again what is taken back
+                continue  # an item changed in between: work out again which repairs are taken back
             self._lessons.catch_up()
             log_acts(drafts)
             return event
-        raise StoreUnavailable(f"what came from {item} keeps changing; nothing was recorded, try again")
+        raise StoreUnavailable(f"items that came from {item} keep changing; nothing was recorded, try again")
 
     def appeal(self, item: str, reason: str, by: str) -> Event:
         """Record that the ruling on an item is disputed."""
@@ -125,7 +125,7 @@ class Labels:
         return event
 
     def settle(self, keep: str, over: str, by: str, caller: Identity | None = None) -> None:
-        """Record that ``keep`` holds and ``over`` is replaced by it; whoever wrote one of the two does not decide."""
+        """Record that ``keep`` holds and ``over`` is replaced by it; the writer of either item may not decide."""
         ours, theirs = self._ledger.item(keep), self._ledger.item(over)
         for _ in range(_TRIES):
             seq = self._ledger.head().seq
@@ -143,18 +143,20 @@ class Labels:
         raise StoreUnavailable(f"{keep} and {over} keep changing; nothing was recorded, try again")
 
     def _copies_of(self, item: str, label: str, without: Collection[str] = ()) -> dict[str, ItemState]:
-        """The copies that are given the same word: none that a repair started from, to be taken back first."""
+        """The copies that get the same label, without origins of repairs: such a repair has to be undone first."""
         found = self._copies.settled_with(self._ledger.item(item), label)
         receipts = engine.receipts(self._ledger) if found else ()
-        origins = {one.plan.origin for one in receipts if not one.undone and one.plan.repair not in STAYS}
-        return {one: state for one, state in found.items() if one not in without and one not in origins}
+        origins = {
+            receipt.plan.origin for receipt in receipts if not receipt.undone and receipt.plan.repair not in STAYS
+        }
+        return {copy: state for copy, state in found.items() if copy not in without and copy not in origins}
 
     def _items(self, ids: Sequence[str]) -> list[Observation]:
         return self._ledger.items(ids=ids, hidden=True, limit=None)
 
 
-def _said(item: str, label: str, by: str, copies: Collection[str]) -> list[Draft]:
-    """A person's word on an item, then on its copies."""
+def _label_drafts(item: str, label: str, by: str, copies: Collection[str]) -> list[Draft]:
+    """The events of a label: on the item, then on its copies."""
     body = {"label": label, "by": by, **({"copies": list(copies)} if copies else {})}
-    beside = [Draft(EventKind.LABELLED, one, body={"label": label, "by": by, COPY_OF: item}) for one in copies]
-    return [Draft(EventKind.LABELLED, item, body=body), *beside]
+    on_copies = [Draft(EventKind.LABELLED, copy, body={"label": label, "by": by, COPY_OF: item}) for copy in copies]
+    return [Draft(EventKind.LABELLED, item, body=body), *on_copies]

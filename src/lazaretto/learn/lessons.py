@@ -1,7 +1,7 @@
-"""What people and repairs decided reaches the gates that learn, whatever happens in between.
+"""Lessons: labels and repairs reach the gates that learn, even when a process dies in between.
 
-Lessons are read from the ledger in order, and the place is kept beside the fingerprints they made. Whoever opens the
-store next finishes what a dead process left; learning a lesson twice does no harm.
+Lessons are read from the ledger in order, and the place is kept beside the fingerprints they made. The next process
+that opens the store teaches the lessons that a dead one left; learning a lesson twice does no harm.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from lazaretto.types import COPY_OF, MACHINE, Channel, Event, EventKind, Evidenc
 
 _log = logging.getLogger(__name__)
 LABELS = {"harmful": Ruling.BLOCK, "benign": Ruling.ALLOW}
-"""What a person's label means as a ruling."""
+"""Label -> ruling."""
 UNDIRECTED = frozenset({"rollback"})
-"""Repairs that take away what is new, not what was found: they say nothing about an item."""
+"""Repairs that remove recent items instead of findings: they are no evidence about an item."""
 MOST_ORIGINS = 100
-"""How many of the items that a finding was derived from are traced back for contacts."""
+"""The most items that a finding was derived from which are traced back for contacts."""
 CONTACT_WINDOW = 10_000
-"""How many events a newly opened guard looks back for contacts."""
+"""Events that a newly opened guard looks back for contacts."""
 SCREENED = "screened"
-"""What a NOTED event says that takes agents out of the queue."""
+"""``what`` of a NOTED event that takes agents out of the queue."""
 Tell = Callable[[Observation, Ruling, tuple[Verdict, ...]], None]
-"""Tells every gate that learns what became of an item; verdicts say who found it."""
+"""Tells every gate that learns the ruling on an item; the verdicts name the gate or repair behind it."""
 _KINDS = (EventKind.LABELLED, EventKind.REPAIRED, EventKind.UNDONE)
-_TOLD = (*_KINDS, EventKind.WITHDRAWN)
-_WORDS = (EventKind.RULED, EventKind.LABELLED, EventKind.RELEASED)
+_DECISIONS = (*_KINDS, EventKind.WITHDRAWN)
+_RULINGS = (EventKind.RULED, EventKind.LABELLED, EventKind.RELEASED)
 _READ, _BOOK = ("lessons", "read"), "lessons"
 _RENEW_AFTER = 1_000
 """Events past the last lesson after which the place is noted anew, so that opening a long ledger stays quick."""
@@ -45,17 +45,17 @@ class Lessons:
     def __init__(
         self, ledger: Ledger, tell: Tell, align: Callable[[Collection[str]], object] = lambda _items: None
     ) -> None:
-        """``align`` brings what says the same as some items in step with what was said of them."""
+        """``align`` updates the copies of items after people's decisions (``Alignment.align``)."""
         self._ledger, self._tell, self._align = ledger, tell, align
         self._lock = threading.Lock()
         self.current = False
-        """Whether what other processes left untold was told; later ones tell what they decide themselves."""
+        """Whether the lessons that other processes left were taught; later processes teach their own."""
 
     def look_up(self) -> None:
-        """In a store that is only read: warn where something was decided that nobody was told yet."""
+        """For a read-only store: warn where the gates have not learnt a decision yet."""
         with self._lock:
-            if any(True for _ in self._ledger.events(after=self._start(), kinds=_TOLD)):
-                _log.warning("judged without what was decided last: a process ended before it told the gates")
+            if any(True for _ in self._ledger.events(after=self._start(), kinds=_DECISIONS)):
+                _log.warning("judged without the last labels or repairs: a process ended before the gates learnt them")
             self.current = True
 
     def _start(self) -> int:
@@ -63,17 +63,17 @@ class Lessons:
         return int(kept[0].label) if kept else 0
 
     def catch_up(self) -> None:
-        """Tell everything that was decided since lessons were last told."""
+        """Teach every label, repair, undo and withdrawal since the last call."""
         with self._lock:
             start, end = self._start(), self._ledger.head().seq
-            told, spoken = start, dict[str, None]()
-            for event in self._ledger.events(after=start, kinds=_TOLD):
+            last, decided = start, dict[str, None]()
+            for event in self._ledger.events(after=start, kinds=_DECISIONS):
                 self._teach(event)
-                spoken.update(dict.fromkeys(_spoken_of(event)))
-                told = event.seq
-            self._align(spoken)
-            if told > start or end > start + _RENEW_AFTER:
-                self._ledger.add_fingerprints([_READ], _BOOK, str(max(told, end)))
+                decided.update(dict.fromkeys(_decided_items(event)))
+                last = event.seq
+            self._align(decided)
+            if last > start or end > start + _RENEW_AFTER:
+                self._ledger.add_fingerprints([_READ], _BOOK, str(max(last, end)))
             self.current = True
 
     def _teach(self, event: Event) -> None:
@@ -83,19 +83,19 @@ class Lessons:
         if event.kind is EventKind.LABELLED:
             ruling = LABELS.get(str(body.get("label")))
             stands = standing_events(self._ledger, (EventKind.LABELLED,), subject=event.subject)
-            if ruling is not None and COPY_OF not in body and any(one.seq == event.seq for one in stands):
+            if ruling is not None and COPY_OF not in body and any(label.seq == event.seq for label in stands):
                 self._tell(self._ledger.item(event.subject), ruling, ())
         elif event.kind is EventKind.REPAIRED:
             for item, ruling, why in repair_lessons(body):
                 self._tell(self._ledger.item(item), ruling, why)
-        elif event.kind is EventKind.WITHDRAWN:  # what the block list had is recorded with it: learn/withdrawals.py
-            told = (repair_verdict(event.subject, Ruling.ALLOW, WITHDRAWN),)
-            self._tell(self._ledger.item(event.subject), Ruling.ALLOW, told)
+        elif event.kind is EventKind.WITHDRAWN:  # the block list was put back with it: learn/withdrawals.py
+            verdicts = (repair_verdict(event.subject, Ruling.ALLOW, WITHDRAWN),)
+            self._tell(self._ledger.item(event.subject), Ruling.ALLOW, verdicts)
         else:
             self._take_back(event.subject)
 
     def _take_back(self, receipt: str) -> None:
-        """A repair was undone: what it taught is forgotten, and what was ruled before holds again."""
+        """Forget the lesson of a repair that was undone, and teach the ruling from before it again."""
         for event in self._ledger.events(subject=receipt, kinds=(EventKind.REPAIRED,)):
             for item, _, _ in repair_lessons(event.body or {}):
                 observation = self._ledger.item(item)
@@ -103,24 +103,24 @@ class Lessons:
                 self._restore(observation, receipt)
 
     def _restore(self, observation: Observation, receipt: str) -> None:
-        """Teach anew what was said of an item before a repair that was undone."""
-        told = standing_events(self._ledger, _WORDS, subject=observation.id)
-        said = [one for one in told if not _condemns(one) and (one.body or {}).get("receipt") != receipt]
-        if said and said[-1].kind is not EventKind.RULED:  # it was cleared after it had been ruled on
-            if (said[-1].body or {}).get("by") != MACHINE:
+        """Teach the last ruling, label or release of an item from before a repair that was undone."""
+        events = standing_events(self._ledger, _RULINGS, subject=observation.id)
+        earlier = [e for e in events if not _condemns(e) and (e.body or {}).get("receipt") != receipt]
+        if earlier and earlier[-1].kind is not EventKind.RULED:  # it was cleared after it had been ruled on
+            if (earlier[-1].body or {}).get("by") != MACHINE:
                 self._tell(observation, Ruling.ALLOW, ())
             return
-        body = (said[-1].body or {}) if said else {}
-        recorded = (recorded_verdict(one) for one in body.get("verdicts", ()))
+        body = (earlier[-1].body or {}) if earlier else {}
+        recorded = (recorded_verdict(verdict) for verdict in body.get("verdicts", ()))
         verdicts = tuple(v for v in recorded if f"{v.gate}:{v.rule}" not in body.get("settled", ()))
         if verdicts:
             self._tell(observation, max(v.ruling for v in verdicts), verdicts)
-        elif body and Ruling.from_label(body["ruling"]) is Ruling.BLOCK:  # a person's word has no verdicts
+        elif body and Ruling.from_label(body["ruling"]) is Ruling.BLOCK:  # a person's label has no verdicts
             self._tell(observation, Ruling.BLOCK, ())
 
 
-def _spoken_of(event: Event) -> list[str]:
-    """The items about which a word was given, taken back or undone by an event."""
+def _decided_items(event: Event) -> list[str]:
+    """The items on which an event makes, takes back or undoes a decision."""
     body = event.body or {}
     if event.kind is EventKind.UNDONE:
         return [str(item) for item in body.get("restored") or ()]
@@ -135,10 +135,10 @@ def _condemns(event: Event) -> bool:
 
 
 def repair_lessons(receipt: Mapping[str, Any]) -> Iterator[tuple[str, Ruling, tuple[Verdict, ...]]]:
-    """What a receipt says about the items it touched.
+    """The lessons of a receipt: a ruling for each item that the repair touched.
 
-    What it started from and removed copies are condemned; what was only made from it is to be looked at when it comes
-    again; what was shown is cleared.
+    The origin and removed copies are quarantined, items that only came from it are sent to review when they come again,
+    shown items are cleared.
     """
     plan = receipt.get("plan") or {}
     repair, origin = str(plan.get("repair", "")), plan.get("origin")
@@ -153,20 +153,20 @@ def repair_lessons(receipt: Mapping[str, Any]) -> Iterator[tuple[str, Ruling, tu
 
 
 def repair_verdict(item: str, ruling: Ruling, rule: str) -> Verdict:
-    """How a repair speaks to the gates that learn: as a verdict of its own."""
+    """The verdict by which a repair teaches the gates that learn."""
     return Verdict(REPAIR, item, ruling, 1.0 if ruling > Ruling.WARN else 0.0, (0.0, 1.0), rule)
 
 
 def recorded_verdict(body: Mapping[str, Any]) -> Verdict:
-    """As much of a recorded verdict as learners look at."""
+    """A verdict from its record, with the parts that learners use."""
     low, high = body["interval"]
     ruling = Ruling.from_label(body["ruling"])
-    told = tuple(Evidence(one["kind"], one["summary"], one["data"]) for one in body.get("evidence", ()))
-    return Verdict(body["gate"], body["subject"], ruling, body["risk"], (low, high), body["rule"], told)
+    evidence = tuple(Evidence(part["kind"], part["summary"], part["data"]) for part in body.get("evidence", ()))
+    return Verdict(body["gate"], body["subject"], ruling, body["risk"], (low, high), body["rule"], evidence)
 
 
 class ContactQueue:
-    """Agents that held or read what was found since they were last screened: holders first, the newest first."""
+    """Agents that held or read a finding since they were last screened: holders first, the newest first."""
 
     def __init__(self, ledger: Ledger, graph: ProvenanceGraph) -> None:
         self._ledger, self._graph = ledger, graph
@@ -175,11 +175,11 @@ class ContactQueue:
         self._lock = threading.Lock()
 
     def due(self) -> tuple[str, ...]:
-        """Whom to look at first."""
+        """The agents to screen, the most urgent first."""
         with self._lock:
             for event in self._tail.new():
                 self._follow(event)
-            return tuple(sorted(self._due, key=lambda one: (not self._due[one][0], -self._due[one][1], one)))
+            return tuple(sorted(self._due, key=lambda agent: (not self._due[agent][0], -self._due[agent][1], agent)))
 
     def _follow(self, event: Event) -> None:
         body = event.body or {}
@@ -203,16 +203,16 @@ class ContactQueue:
 
 
 def contacts_of(item: str, ledger: Ledger, graph: ProvenanceGraph) -> dict[str, bool]:
-    """Agents that met a finding, and whether they hold it: they wrote it, what it was derived from, or a memory made
-    from it. The others have read it or something made from it.
+    """Agents that met a finding, and whether they hold it: they wrote it, an item it was derived from, or a memory made
+    from it. The others have read it or an item made from it.
 
-    Back in time only derivation counts: everybody was influenced by something.
+    Back in time only derivation counts: every agent was influenced by something.
     """
     origins = [item]
-    for one in origins:
-        sources = [source for source, derived in graph.came_from(one).items() if derived and source not in origins]
+    for origin in origins:
+        sources = [source for source, derived in graph.came_from(origin).items() if derived and source not in origins]
         origins += sources[: MOST_ORIGINS - len(origins)]
     radius = graph.blast_radius(item, history=True)
     made = ledger.items(ids=[*origins, *(step.id for step in radius.items)], hidden=True, limit=None)
-    holders = {one.agent: True for one in made if one.id in origins or one.channel is Channel.MEMORY}
+    holders = {held.agent: True for held in made if held.id in origins or held.channel is Channel.MEMORY}
     return {**{step.id: False for step in radius.agents}, **holders}

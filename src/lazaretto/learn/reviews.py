@@ -1,4 +1,4 @@
-"""What people said about rulings, as lessons: labels and upheld appeals of the ledger feed the Curator."""
+"""Reviews: people's labels and upheld appeals in the ledger, as cases for the Curator."""
 
 from __future__ import annotations
 
@@ -20,30 +20,31 @@ def reviewed(ledger: Ledger) -> list[FailedCase]:
 
     An appeal without a label is open and teaches nothing.
     """
-    told = standing_events(ledger, [EventKind.LABELLED])
-    labelled = dict.fromkeys(event.subject for event in told if COPY_OF not in (event.body or {}))
+    labels = standing_events(ledger, [EventKind.LABELLED])
+    labelled = dict.fromkeys(event.subject for event in labels if COPY_OF not in (event.body or {}))
     return [case for item in labelled if (case := review_of(item, ledger)) is not None]
 
 
 def review_of(item: str, ledger: Ledger, condemned: bool = False) -> FailedCase | None:
-    """What a person's label (or a repair that ``condemned`` it) says of one item, beside what the gates ruled.
+    """One item with its label (or unsafe where a repair ``condemned`` it) and the ruling of the gates.
 
-    A picture speaks by what the debate's vision model and OCR wrote of it; one without any words cannot be a precedent.
+    A picture is represented by the text that the debate's vision model and OCR wrote about it; without any text it
+    cannot be a precedent.
     """
     decision: Mapping[str, Any] | None = None
-    word, source = "", "repair"
+    label, source = "", "repair"
     kinds = (EventKind.RULED, EventKind.LABELLED, EventKind.APPEALED)
     for event in standing_events(ledger, kinds, subject=item):
         if event.body is None:
             continue
         if event.kind is EventKind.LABELLED:
-            word, source = str(event.body.get("label")), "appeal" if source == "appeal" else "review"
+            label, source = str(event.body.get("label")), "appeal" if source == "appeal" else "review"
         elif event.kind is EventKind.APPEALED:
             source = "appeal"
         # a label is recorded as a ruling, too; and a gate that could not answer has no opinion to correct
         elif not str(event.body.get("rule", "")).startswith((BY_PERSON, "fail:")):
             decision = event.body
-    truth = _TRUTH.get(word) or (Label.UNSAFE if condemned else None)
+    truth = _TRUTH.get(label) or (Label.UNSAFE if condemned else None)
     if truth is None or decision is None:
         return None
     held = Ruling.from_label(str(decision["ruling"])) > Ruling.WARN
@@ -71,7 +72,7 @@ def _description(debate: Mapping[str, Any]) -> str:
 
 
 def _quoted(decision: Mapping[str, Any], observation: Observation) -> dict[str, Any]:
-    """Without a debate: what the gates quoted. Gates quote what speaks against an item, so it is the strict side."""
+    """Without a debate: the quotes of the gates. Gates quote evidence against an item, so this is the strict side."""
     quotes = []
     for evidence in _evidence(decision):
         data = evidence.get("data", {})

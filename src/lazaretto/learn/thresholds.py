@@ -1,4 +1,4 @@
-"""Where people would have drawn the line: cuts from their labels, unanimous and within the policy's bounds."""
+"""Thresholds from people's labels: only where the labels agree, and within the policy's bounds."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from lazaretto.types import COPY_OF, EventKind, Ruling
 
 _TRUTH = {"harmful": True, "benign": False}
 Judged = dict[str, list[tuple[float, bool]]]
-"""Gate -> (risk, whether a person called it harmful) of what the gate did not quarantine."""
+"""Gate -> (risk, whether a person called it harmful) of the items that the gate did not quarantine."""
 
 
 def judged(ledger: Ledger, gates: tuple[str, ...]) -> Judged:
-    """What people said about items that these gates let in or sent to a person; the last word on each counts."""
+    """People's labels of items that these gates let in or sent to a person; the last label of each counts."""
     rulings: dict[str, Mapping[str, tuple[float, Ruling]]] = {}
     truths: dict[str, bool] = {}
     for event in standing_events(ledger, (EventKind.RULED, EventKind.LABELLED)):
@@ -41,11 +41,11 @@ def judged(ledger: Ledger, gates: tuple[str, ...]) -> Judged:
 
 
 def calibrate(ledger: Ledger, bounds: LearnPolicy) -> dict[str, Cut]:
-    """The cut of every gate that people's labels ask for; nothing where they are few, or contradict each other."""
+    """The thresholds of gates that labels ask for; none where labels are few or contradict each other."""
     cuts = {}
-    for gate, told in judged(ledger, bounds.gates).items():
-        benign = sorted(risk for risk, harmful in told if not harmful)
-        harmful = sorted(risk for risk, harmful in told if harmful)
+    for gate, labelled in judged(ledger, bounds.gates).items():
+        benign = sorted(risk for risk, harmful in labelled if not harmful)
+        harmful = sorted(risk for risk, harmful in labelled if harmful)
         clear = max((r for r in benign if r <= bounds.clears_up_to and not (harmful and harmful[0] <= r)), default=0.0)
         if sum(risk <= clear for risk in benign) < bounds.min_labels:
             clear = 0.0
@@ -53,5 +53,5 @@ def calibrate(ledger: Ledger, bounds: LearnPolicy) -> dict[str, Cut]:
         if ask is not None and sum(risk >= ask for risk in harmful) < bounds.min_labels:
             ask = None
         if clear or ask is not None:
-            cuts[gate] = Cut(round(clear, 4), None if ask is None else round(ask, 4), len(told))
+            cuts[gate] = Cut(round(clear, 4), None if ask is None else round(ask, 4), len(labelled))
     return cuts

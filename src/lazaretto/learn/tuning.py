@@ -1,4 +1,4 @@
-"""Which rates would have held how much of what was judged, and which of them to take."""
+"""Tuning: counts the items that each rate of a gate would have held, and advises which rates to take."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ORDER = (("memory", "false_positive_rate", "review_rate"),)
 
 
 FEWEST = 100
-"""Items; of fewer a share of one percent says nothing."""
+"""The fewest items for which a share of one percent means something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,14 @@ class Offered:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What one setting would have held."""
+    """The items that one setting would have held."""
 
     honest: int
     """Items held that nobody called harmful."""
     findings: int
     """Held items that a person called harmful."""
     unsure: int
-    """Items that only reading again could tell; they are counted by what is known."""
+    """Items that would have to be read again; they are counted by their recorded numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What was replayed, and what came of it."""
+    """The items that were replayed, the counts of each setting, and the advice."""
 
     honest: int
     """Items that nobody called harmful."""
@@ -130,10 +130,10 @@ class Tuner:
             for value in values
             if self.sound({(gate, setting): value})
         )
-        honest = sum(not one.harmful for one in self._items)
+        honest = sum(not item.harmful for item in self._items)
         replay = self._replay({})
         differing = sum(
-            (replay.ruled(one).ruling > Ruling.WARN) is not (one.ruled > Ruling.WARN) for one in self._items
+            (replay.ruled(item).ruling > Ruling.WARN) is not (item.ruled > Ruling.WARN) for item in self._items
         )
         advice = self._advice(now, honest, target)
         return Tuning(honest, len(self._items) - honest, differing, now, rows, advice, self._without_rate())
@@ -141,24 +141,24 @@ class Tuner:
     def _without_rate(self) -> tuple[tuple[str, int], ...]:
         mildest = next(iter(self._ends()))
         replay, rules = self._replay(mildest), Counter[str]()
-        for one in self._items:
-            made = replay.ruled(one)
-            if made.ruling > Ruling.WARN and not one.harmful:
+        for item in self._items:
+            made = replay.ruled(item)
+            if made.ruling > Ruling.WARN and not item.harmful:
                 rules[made.rule] += 1
         return tuple(rules.most_common())
 
     # counting
 
     def counted(self, changes: Changes) -> Counts:
-        """What would have been held with these settings changed; one that is set so already is no change."""
-        changes = {one: value for one, value in changes.items() if value != self._value(*one)}
+        """The items that these settings would have held; a setting that has this value already is no change."""
+        changes = {setting: value for setting, value in changes.items() if value != self._value(*setting)}
         replay, gates = self._replay(changes), {gate for gate, _ in changes}
         honest = findings = unsure = 0
-        for one, number in self._groups:
-            made = replay.ruled(one, gates)
+        for item, number in self._groups:
+            made = replay.ruled(item, gates)
             held = made.ruling > Ruling.WARN
-            honest += number * (held and not one.harmful)
-            findings += number * (held and bool(one.harmful))
+            honest += number * (held and not item.harmful)
+            findings += number * (held and bool(item.harmful))
             unsure += number * (not made.sure)
         return Counts(honest, findings, unsure)
 
@@ -170,46 +170,46 @@ class Tuner:
 
     def _folded(self, items: Sequence[JudgedItem]) -> list[tuple[JudgedItem, int]]:
         """Items that no setting tells apart, counted once with their number: most of a month is plainly harmless."""
-        replays = [(self._replay(one), {gate for gate, _ in one}) for one in ({}, *self._ends())]
+        replays = [(self._replay(end), {gate for gate, _ in end}) for end in ({}, *self._ends())]
         groups: Counter[tuple[object, ...]] = Counter()
         first: dict[tuple[object, ...], JudgedItem] = {}
-        for one in items:
-            rulings = tuple(replay.ruled(one, gates) for replay, gates in replays)
+        for item in items:
+            rulings = tuple(replay.ruled(item, gates) for replay, gates in replays)
             same = len({(made.ruling > Ruling.WARN, made.sure) for made in rulings}) == 1
-            key = (one.harmful, rulings[0].ruling > Ruling.WARN, rulings[0].sure) if same else (one.observation.id,)
+            key = (item.harmful, rulings[0].ruling > Ruling.WARN, rulings[0].sure) if same else (item.observation.id,)
             groups[key] += 1
-            first.setdefault(key, one)
+            first.setdefault(key, item)
         return [(first[key], number) for key, number in groups.items()]
 
     def _ends(self) -> Iterator[Changes]:
-        """Every gate at its mildest and at its strictest: what both hold or let pass, all between them do."""
+        """Every gate at its mildest and at its strictest: all settings between agree where these two agree."""
         for end in (0, -1):
             yield {(gate, setting): values[end] for gate, setting, values in self._settings()}
 
     # choosing
 
     def _advice(self, now: Counts, honest: int, target: float) -> Advice:
-        """Within the target and without losing a finding: what changes least. Where there is none, what comes nearest
-        to the target without losing one."""
-        within = [(one, counts) for one, counts in self._joint() if counts.findings >= now.findings]
-        reached = [(one, counts) for one, counts in within if counts.honest <= target * honest]
+        """The smallest change that meets the target without losing a finding; where none does, the change that comes
+        nearest to the target without losing one."""
+        within = [(joint, counts) for joint, counts in self._joint() if counts.findings >= now.findings]
+        reached = [(joint, counts) for joint, counts in within if counts.honest <= target * honest]
         if now.honest <= target * honest:
             return Advice({}, now, True)
         if reached:
-            changes, counts = min(reached, key=lambda one: (one[1].unsure, self._steps(one[0]), one[1].honest))
+            changes, counts = min(reached, key=lambda row: (row[1].unsure, self._steps(row[0]), row[1].honest))
             return Advice(changes, counts, True)
-        changes, counts = min(within, key=lambda one: (one[1].honest, one[1].unsure, self._steps(one[0])))
+        changes, counts = min(within, key=lambda row: (row[1].honest, row[1].unsure, self._steps(row[0])))
         return Advice(changes if counts.honest < now.honest else {}, min(counts, now, key=lambda c: c.honest), False)
 
     def _joint(self) -> Iterator[tuple[Changes, Counts]]:
         """Every joint setting, those of a gate that count alike taken once."""
         each = [self._distinct(gate) for gate in dict.fromkeys(gate for gate, _, _ in self._settings())]
         for chosen in itertools.product(*each):
-            changes = {key: value for one in chosen for key, value in one.items()}
+            changes = {key: value for part in chosen for key, value in part.items()}
             yield changes, self.counted(changes)
 
     def _distinct(self, gate: str) -> list[Changes]:
-        """The joint settings of one gate, of those by which it says the same the nearest to what is set now."""
+        """The joint settings of one gate, among those with the same answers the nearest to the present one."""
         offered = [(setting, values) for name, setting, values in self._settings() if name == gate]
         best: dict[tuple[object, ...], Changes] = {}
         for values in itertools.product(*(values for _, values in offered)):
@@ -221,18 +221,18 @@ class Tuner:
             if not self.sound(changes):
                 continue
             replay = self._replay(changes)
-            said = tuple(replay.said(gate, one) for one, _ in self._groups)
-            if said not in best or self._steps(changes) < self._steps(best[said]):
-                best[said] = changes
+            answers = tuple(replay.answer_of(gate, item) for item, _ in self._groups)
+            if answers not in best or self._steps(changes) < self._steps(best[answers]):
+                best[answers] = changes
         return list(best.values())
 
     def _steps(self, changes: Changes) -> int:
-        """How far a setting lies from what is set now, in steps of the rates that are offered."""
+        """The distance of a setting from the present one, in steps of the rates that are offered."""
         offered = {(gate, setting): values for gate, setting, values in self._settings()}
         total = 0
         for (gate, setting), value in changes.items():
             values, now = offered[gate, setting], self._value(gate, setting)
-            total += max(1, sum(min(now, value) < one <= max(now, value) for one in values))
+            total += max(1, sum(min(now, value) < rate <= max(now, value) for rate in values))
         return total
 
     def _settings(self) -> Iterator[tuple[str, str, tuple[float, ...]]]:
@@ -250,7 +250,7 @@ class Tuner:
         """Whether settings of one gate agree with each other."""
         for gate, low, high in _ORDER:
             if gate in self._gates and {(gate, low), (gate, high)} & changes.keys():
-                below, above = (changes.get((gate, one), self._value(gate, one)) for one in (low, high))
+                below, above = (changes.get((gate, name), self._value(gate, name)) for name in (low, high))
                 if below > above:
                     return False
         return True

@@ -1,4 +1,4 @@
-"""The picture of a tuning: what each setting would have held, honest items against findings. One SVG, no library."""
+"""The picture of a tuning: honest items and findings that each setting would have held. One SVG, no library."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def draw(tuning: Tuning, target: float) -> str:
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.5" opacity="0.6"/>')
         for row, (x, y) in zip(rows, places, strict=True):
-            words = f"{gate} {setting} {row.value:g}: {_said(tuning, row.counts)}"
+            words = f"{gate} {setting} {row.value:g}: {_summary(tuning, row.counts)}"
             parts.append(
                 f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"><title>{escape(words)}</title></circle>'
             )
@@ -65,13 +65,13 @@ def _marked(tuning: Tuning, counts: Counts, widest: float, name: str, colour: st
     x, y = _place(tuning, counts, widest)
     ring = f'r="8" fill="none" stroke="{colour}" stroke-width="2"'
     return [
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" {ring}><title>{name}: {_said(tuning, counts)}</title></circle>',
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" {ring}><title>{name}: {_summary(tuning, counts)}</title></circle>',
         f'<circle cx="{_WIDE - _LEGEND + 14}" cy="{legend_y - 4}" {ring}/>',
-        _text(_WIDE - _LEGEND + 28, legend_y, f"{name}: {_said(tuning, counts)}"),
+        _text(_WIDE - _LEGEND + 28, legend_y, f"{name}: {_summary(tuning, counts)}"),
     ]
 
 
-def _said(tuning: Tuning, counts: Counts) -> str:
+def _summary(tuning: Tuning, counts: Counts) -> str:
     return f"{tuning.rate(counts):.2%} honest, {counts.findings} of {tuning.findings}"
 
 
