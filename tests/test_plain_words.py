@@ -36,6 +36,7 @@ LIMITS = {
     "gates/content/*.py": 1,
     "external_stores": 0,
     "learn": 0,
+    "adapters": 1,
     "picture_worker": 0,
     "pictures": 0,
     "reports": 0,

@@ -39,7 +39,7 @@ except ImportError:
 
 
 async def cleaned_message(border: Border, message: Message, *, earlier: bool = False) -> Message:
-    """A message with a notice for what is held in it; itself where nothing is. ``earlier``: it comes from a history."""
+    """The message with a notice in place of each held part. ``earlier``: it comes from a history."""
     role = str(getattr(message.role, "value", message.role))
     own = border.earlier if earlier else border.said
     by = {"user": border.user, "assistant": own, "tool": border.tool, "system": border.system}
@@ -56,9 +56,11 @@ async def cleaned_message(border: Border, message: Message, *, earlier: bool = F
 
 async def _cleaned(border: Border, content: Content, judge: Callable[[str], Awaitable[str]]) -> Content:
     if content.type == "text" and content.text:
-        said = await judge(content.text)
+        judged = await judge(content.text)
         return (
-            content if said == content.text and not await _holds(border, content, "text") else Content.from_text(said)
+            content
+            if judged == content.text and not await _holds(border, content, "text")
+            else Content.from_text(judged)
         )
     if content.type == "data" and str(content.media_type).startswith("image/"):
         image = data_of(content.uri)
@@ -93,19 +95,19 @@ def _call(content: Content) -> str:
 
 
 async def _holds(border: Border, content: Content, *read: str) -> bool:
-    """Whether something is held that stands beside what was read: annotations, errors, properties."""
+    """Whether a field beside those in ``read`` is held: annotations, errors, properties."""
     rest = content.to_dict(exclude={"raw_representation", *read})
     return bool((await border.clean(rest, border.document, dialect="langchain")).changed)
 
 
 def guard_middleware(guard: Guard | SyncGuard, *, agent: str = "agent") -> list[Any]:
-    """For ``Agent(middleware=...)``: what models read and answer, and what functions return, is judged."""
+    """For ``Agent(middleware=...)``: judges inputs and answers of models, and results of functions."""
     border = Border(guard, agent)
     return [GuardChat(border), GuardFunctions(border)]
 
 
 class GuardChat(ChatMiddleware):
-    """Judges what a model reads and what it answers; a stream is held back until all of it was judged."""
+    """Judges a model's input and answer; a stream is held back until all of it was judged."""
 
     def __init__(self, border: Border) -> None:
         self._border = border
@@ -113,7 +115,7 @@ class GuardChat(ChatMiddleware):
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Judge, ask, judge."""
         context.messages = [
-            await cleaned_message(self._border, one, earlier=True) for one in still(list(context.messages))
+            await cleaned_message(self._border, message, earlier=True) for message in still(list(context.messages))
         ]
         await call_next()
         if isinstance(context.result, ChatResponse):
@@ -122,10 +124,10 @@ class GuardChat(ChatMiddleware):
             context.result = self._held_back(context.result)
 
     async def _clean(self, response: ChatResponse[Any]) -> bool:
-        """Whether something in an answer was held; it gave way to a notice."""
-        said = still(list(response.messages))
-        done = [await cleaned_message(self._border, message) for message in said]
-        held = any(new is not old for new, old in zip(done, said, strict=True))
+        """Put notices in place of held parts of an answer; whether there were any."""
+        answered = still(list(response.messages))
+        done = [await cleaned_message(self._border, message) for message in answered]
+        held = any(new is not old for new, old in zip(done, answered, strict=True))
         response.messages = done
         rest = response.to_dict(exclude={"messages", "raw_representation"})
         if (await self._border.clean(rest, self._border.said, dialect="langchain")).changed:
@@ -150,7 +152,7 @@ class GuardChat(ChatMiddleware):
 
 
 class GuardFunctions(FunctionMiddleware):
-    """Asks before a function is called, where the policy says so, and judges what it returned."""
+    """Asks before a function is called, where the policy says so, and judges its result."""
 
     def __init__(self, border: Border) -> None:
         self._border = border
@@ -159,9 +161,9 @@ class GuardFunctions(FunctionMiddleware):
         """Ask, call, judge. A call that may not be made is answered with a notice."""
         function = context.function
         given = context.arguments
-        told = given if isinstance(given, Mapping) else given.model_dump(mode="json") if given is not None else {}
+        arguments = given if isinstance(given, Mapping) else given.model_dump(mode="json") if given is not None else {}
         refused = await self._border.may_call(
-            function.name, dict(told), description=function.description, schema=schema_of(function)
+            function.name, dict(arguments), description=function.description, schema=schema_of(function)
         )
         if refused is not None:
             context.result = refused
@@ -181,12 +183,12 @@ class GuardFunctions(FunctionMiddleware):
 
 
 def guard_history(guard: Guard | SyncGuard, history: HistoryProvider, *, agent: str = "agent") -> GuardedHistory:
-    """The same history behind the guard: what is held is neither kept nor shown."""
+    """The same history behind the guard: held content is neither kept nor shown."""
     return GuardedHistory(history, Border(guard, agent))
 
 
 class GuardedHistory(HistoryProvider):
-    """A history in whose messages everything that is held gives way to a notice."""
+    """A history that puts a notice in place of each held part of its messages."""
 
     def __init__(self, history: HistoryProvider, border: Border) -> None:
         super().__init__(
@@ -200,11 +202,11 @@ class GuardedHistory(HistoryProvider):
         self._history, self._border = history, border
 
     async def get_messages(self, session_id: str | None, **more: Any) -> list[Message]:
-        """What was said, without what is held by now."""
+        """The messages, with notices in place of parts that are held now."""
         found = await self._history.get_messages(session_id, **more)
         return [await cleaned_message(self._border, message, earlier=True) for message in still(list(found))]
 
     async def save_messages(self, session_id: str | None, messages: Sequence[Message], **more: Any) -> None:
-        """Keep what was said, without what is held."""
+        """Keep messages, with notices in place of held parts."""
         done = [await cleaned_message(self._border, message) for message in still(list(messages))]
         await self._history.save_messages(session_id, done, **more)

@@ -1,4 +1,4 @@
-"""What every adapter does with a text: ask the guard, then hand on the text or a notice. Knows no framework.
+"""The core of every adapter: ask the guard about a text, then hand on the text or a notice. Knows no framework.
 
 A text that was judged is not judged again while its item may be used; once it is held, readers get the notice.
 """
@@ -36,7 +36,7 @@ _KEPT = 10_000
 """Texts whose item is remembered, so that the same history is not judged before every model call."""
 NOTICE = "[withheld by lazaretto"
 _AT_WORK: ContextVar[str | None] = ContextVar("lazaretto_at_work", default=None)
-_SAID: ContextVar[tuple[SourceClass | str | None, tuple[str, ...] | None] | None] = ContextVar(
+_WRITING: ContextVar[tuple[SourceClass | str | None, tuple[str, ...] | None] | None] = ContextVar(
     "lazaretto_said", default=None
 )
 _FEWEST_WORDS = 4
@@ -49,7 +49,7 @@ def notice(decision: Decision) -> str:
 
 
 WITHHELD = object()
-"""What ``Border.kept`` answers for a value that may not be written at all."""
+"""The answer of ``Border.kept`` for a value that must not be written at all."""
 
 
 def _instead(decision: Decision) -> str | None:
@@ -74,26 +74,26 @@ class Border:
         source: SourceClass | str | None = None,
         acting: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """``agent``: None where ``acting`` says who acts when something is asked; ``source``: of memories."""
+        """``agent``: None where ``acting`` names the agent of each call; ``source``: of memories."""
         self.guard = guard.guard if isinstance(guard, SyncGuard) else guard
         self._agent, self._source, self._acting = agent, source, acting
         self._judged: OrderedDict[tuple[str, ...], tuple[str, str | None]] = OrderedDict()
-        """The item of a text, and what is handed on in its place where that is not the text itself."""
+        """The item of a text, and the replacement that is handed on where the text was rewritten."""
         self._lock = threading.Lock()
 
     @property
     def agent(self) -> str:
-        """Who acts: the agent that was named, else whoever the framework says is at work."""
+        """The acting agent: the named one, else the one that the framework reports."""
         return agent_name(self._agent or _AT_WORK.get() or self._acting())
 
     def wait(self, work: Callable[..., Awaitable[T]], *arguments: Any, **named: Any) -> T:
         """Wait for one of the calls below in synchronous code, also inside a running event loop."""
 
-        who, said = self.agent, _SAID.get()  # known in this thread alone
+        who, writing = self.agent, _WRITING.get()  # known in this thread alone
 
         async def waited() -> T:
             _AT_WORK.set(who)
-            _SAID.set(said)
+            _WRITING.set(writing)
             return await work(*arguments, **named)
 
         return self.guard.run(waited())
@@ -103,22 +103,22 @@ class Border:
         self, *, source: SourceClass | str | None = None, parents: Sequence[str] | None = None
     ) -> Iterator[None]:
         """Memories written inside come from this source and were made from these items (``guard.remember``)."""
-        token = _SAID.set((source, None if parents is None else tuple(parents)))
+        token = _WRITING.set((source, None if parents is None else tuple(parents)))
         try:
             yield
         finally:
-            _SAID.reset(token)
+            _WRITING.reset(token)
 
     # texts on their way
 
     async def tool(self, text: str, *, agent: str | None = None, name: str = "", answer: Any = None) -> str:
-        """What a tool returned, or a notice. ``name`` is the tool's, ``answer`` all that it returned, as data."""
+        """A tool's result, or a notice. ``name`` is the tool's, ``answer`` the whole result as data."""
         if not name or not self.guard.policy.actions:
             return await self._read(text, Channel.TOOL, agent, None)
         return await self._read(text, Channel.TOOL, agent, None, tool=agent_name(name), answer=answer)
 
     async def answered(self, value: Any, name: str, *, agent: str | None = None, dialect: str = "plain") -> Any:
-        """What a tool returned, of any shape, with notices where something in it is held."""
+        """A tool's result of any shape, with notices in place of held parts."""
         data = _as_data(value) if self.guard.policy.actions else None
         return await self.cleaned(
             value, partial(self.tool, agent=agent, name=name, answer=data), agent=agent, dialect=dialect
@@ -129,7 +129,7 @@ class Border:
         return await self._read(text, Channel.DOCUMENT, agent, None)
 
     async def message(self, text: str, *, sender: str, receiver: str) -> str:
-        """What one agent says to another, or a notice."""
+        """A message from one agent to another, or a notice."""
         who, to = agent_name(sender), agent_name(receiver)
         known = await self._known(("message", who, to, text))
         if known is not None or not text.strip():
@@ -141,11 +141,11 @@ class Border:
         return self._answer(("message", who, to, text), text, decision, instead)
 
     async def system(self, text: str, *, agent: str | None = None) -> str:
-        """What the operator tells an agent, or a notice."""
+        """An instruction of the operator, or a notice."""
         return await self._read(text, Channel.MESSAGE, agent, SourceClass.SYSTEM)
 
     async def user(self, text: str, *, agent: str | None = None) -> str:
-        """What a user says to an agent, or a notice."""
+        """A message of a user, or a notice."""
         return await self._read(text, Channel.MESSAGE, agent, SourceClass.DIRECT_USER)
 
     async def said(self, text: str, *, agent: str | None = None) -> str:
@@ -155,8 +155,11 @@ class Border:
         return await self._read(text, Channel.MESSAGE, agent, SourceClass.MODEL_INFERENCE)
 
     async def earlier(self, text: str, *, agent: str | None = None) -> str:
-        """What a model is shown as its own earlier words, or a notice. Where the policy has a table ``[actions]``, what
-        it was not seen to answer is read like a document: a history may come from anywhere."""
+        """A text shown to a model as its own earlier answer, or a notice.
+
+        Where the policy has a table ``[actions]``, an answer that the guard did not see is read like a document: a
+        history may come from anywhere.
+        """
         who = self.agent if agent is None else agent_name(agent)
         if not self.guard.policy.actions or self.guard.actions.said_before(who, text):
             return await self._read(text, Channel.MESSAGE, who, SourceClass.MODEL_INFERENCE)
@@ -173,22 +176,22 @@ class Border:
         return known or None
 
     async def _read(
-        self, text: str, channel: Channel, agent: str | None, source: SourceClass | str | None, **told: Any
+        self, text: str, channel: Channel, agent: str | None, source: SourceClass | str | None, **details: Any
     ) -> str:
         who = self.agent if agent is None else agent_name(agent)
-        begun = self.guard.actions.begun.get(who, "")  # a new task: what is read again is in mind again
-        key = (channel.value, f"{source} {told.get('tool', '')}", who, begun, text)
+        begun = self.guard.actions.begun.get(who, "")  # a new task: texts are read again for it
+        key = (channel.value, f"{source} {details.get('tool', '')}", who, begun, text)
         known = await self._known(key)
         if known is not None or not text.strip():
             return text if known is None else known
-        decision = await self.guard.check(text, agent=who, channel=channel, source=source, **told)
+        decision = await self.guard.check(text, agent=who, channel=channel, source=source, **details)
         if (instead := _instead(decision)) is not None:  # without the secret it may pass, if nothing else is wrong
             made = await self.guard.check(instead, agent=who, channel=channel, source=source, parents=[decision.item])
             decision = made if made.allowed else decision
         return self._answer(key, text, decision, instead)
 
     async def _known(self, key: tuple[str, ...]) -> str | None:
-        """What was answered before, unless the item was held or released since; None where nobody was asked."""
+        """The answer for a text judged before, by the state of its item now; None where it was not judged."""
         with self._lock:
             item, instead = self._judged.get(_digest(key), ("", None))
         if not item:
@@ -201,7 +204,7 @@ class Border:
         return f"{NOTICE}: held since, item {item}]"
 
     def _answer(self, key: tuple[str, ...], text: str, decision: Decision, instead: str | None = None) -> str:
-        """``instead``: what was judged in the place of a text that has to be rewritten."""
+        """``instead``: the replacement that was judged for a text that has to be rewritten."""
         if not decision.allowed and decision.rule.startswith("fail:"):
             return notice(decision)  # a gate failed: it is asked again the next time
         with self._lock:
@@ -221,8 +224,8 @@ class Border:
         description: object = "",
         schema: Any = None,
     ) -> str | None:
-        """None where a tool may be called now, else what to say instead. Nobody is asked where the policy has no
-        table ``[actions]``."""
+        """None where a tool may be called now, else the notice. Without a table ``[actions]`` in the policy every call
+        is allowed."""
         if not self.guard.policy.actions:
             return None
         who = self.agent if agent is None else agent_name(agent)
@@ -237,29 +240,29 @@ class Border:
     async def cleaned(
         self, value: Any, judge: Callable[[str], Awaitable[str]], *, agent: str | None = None, dialect: str = "plain"
     ) -> Any:
-        """A value in which everything that is held gives way to its notice; the value itself where nothing is."""
+        """The value with a notice in place of each held part; the value itself where nothing is held."""
         return (await self.clean(value, judge, agent=agent, dialect=dialect)).value
 
     async def clean(
         self, value: Any, judge: Callable[[str], Awaitable[str]], *, agent: str | None = None, dialect: str = "plain"
     ) -> Cleaned:
-        """As ``cleaned``, with the list of changes. Every string is read; what cannot be read is withheld."""
+        """As ``cleaned``, with the list of changes. Every string is read; unreadable parts are withheld."""
         return await cleaned(value, judge, picture=partial(self.picture, agent=agent), leave_out=left_out(dialect))
 
     async def names(self, *names: Any, agent: str | None = None) -> bool:
-        """Whether names may be used: keys of records and the like are read too, where they could say anything."""
-        said = [str(one) for one in names if not cannot_carry_text(str(one), ID)]
-        text = " ".join(said)
+        """Whether names, such as keys of records, may be used; they are judged where they can carry a text."""
+        texts = [str(name) for name in names if not cannot_carry_text(str(name), ID)]
+        text = " ".join(texts)
         return not text.strip() or await self.document(text, agent=agent) == text
 
     async def beside(self, value: Any, *, agent: str | None = None) -> bool:
-        """Whether what stands in a value beside its texts may be kept: keys, letters in a row, escaped texts."""
+        """Whether the parts of a value beside its texts may be kept: keys, letters in a row, escaped texts."""
         known, reading = set(text_of(value).split("\n")), read_strings(value)
-        keys = [one.text for one in reading.texts if one.is_key and one.text not in known]
-        values = joined(tuple(one for one in reading.texts if not one.is_key)).split("\n")
-        said = [" ".join(keys) if len(" ".join(keys).replace("_", " ").split()) >= _FEWEST_WORDS else ""]
-        said += [line for line in values if line not in known]
-        text = "\n".join(line for line in said if line.strip())
+        keys = [part.text for part in reading.texts if part.is_key and part.text not in known]
+        values = joined(tuple(part for part in reading.texts if not part.is_key)).split("\n")
+        lines = [" ".join(keys) if len(" ".join(keys).replace("_", " ").split()) >= _FEWEST_WORDS else ""]
+        lines += [line for line in values if line not in known]
+        text = "\n".join(line for line in lines if line.strip())
         return reading.whole and (not text or await self.document(text, agent=agent) == text)
 
     # memories in the framework's own store
@@ -269,7 +272,7 @@ class Border:
         return (await self._keep(ref, value, agent, rewrite=False)) is not WITHHELD
 
     async def kept(self, ref: Ref | Sequence[str], value: Any, *, agent: str | None = None) -> Any:
-        """What may be written under a ref: the value, the value without what has to go, or ``WITHHELD``."""
+        """The value that may be written under a ref: as it is, with texts rewritten, or ``WITHHELD``."""
         return await self._keep(ref, value, agent, rewrite=True)
 
     async def _keep(self, ref: Ref | Sequence[str], value: Any, agent: str | None, *, rewrite: bool) -> Any:
@@ -279,7 +282,7 @@ class Border:
             return WITHHELD
         if not text_of(value).strip():
             return value if await self.forget(where, agent=who) else WITHHELD
-        source, parents = _SAID.get() or (None, None)
+        source, parents = _WRITING.get() or (None, None)
         source = source or self._source
         decision = await self.guard.remember(agent=who, ref=where, value=value, source=source, parents=parents)
         if rewrite and decision.ruling is Ruling.REWRITE:
@@ -289,7 +292,7 @@ class Border:
                     agent=who, ref=where, value=made, source=source, parents=[*(parents or ()), decision.item]
                 )
                 if again.allowed:
-                    log.warning("a memory was stored without what it may not hold: %s %s", where.system, decision.rule)
+                    log.warning("a memory was stored with parts removed: %s %s", where.system, decision.rule)
                     return made
                 log.warning("a memory was not stored: %s %s", tuple(where), held_without_it(decision, again))
                 return WITHHELD
@@ -318,9 +321,9 @@ class Border:
         return True
 
     async def readable(self, records: Sequence[tuple[Ref, Any]], *, agent: str | None = None) -> set[Ref]:
-        """Those of some records that the agent may read, recorded as read.
+        """The records that the agent may read; they are recorded as read.
 
-        What nobody judged, or was changed since, is judged first, as something from nobody knows where.
+        A record that was never judged, or was changed since, is judged first, as an untrusted document.
         """
         who = self.agent if agent is None else agent_name(agent)
         records = [
@@ -342,20 +345,20 @@ class Border:
         shown: set[Ref] = set()
         for start in range(0, len(asked), most):
             recalled = await self.guard.recall(agent=who, items=asked[start : start + most])
-            judged = await asyncio.to_thread(self._items, [one.id for one in recalled])
+            judged = await asyncio.to_thread(self._items, [item.id for item in recalled])
             # an older version may be in use here while another, held one stands over there
             shown |= {ref for ref, value in with_text if ref in judged and agrees(judged[ref], value)}
         return silent | shown
 
     def _items(self, ids: Sequence[str]) -> dict[Ref, Observation]:
-        return {one.ref: one for one in self.guard.ledger.items(ids=ids, limit=None) if one.ref is not None}
+        return {item.ref: item for item in self.guard.ledger.items(ids=ids, limit=None) if item.ref is not None}
 
 
 def _as_data(value: Any) -> Any:
     """A tool's answer as plain data: objects by the texts in them."""
     if isinstance(value, (str, Mapping, list, tuple)):
         return value
-    texts = [one.text for one in read_strings(value).texts if not one.is_key]
+    texts = [part.text for part in read_strings(value).texts if not part.is_key]
     return texts[0] if len(texts) == 1 else texts
 
 

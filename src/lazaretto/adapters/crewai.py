@@ -1,6 +1,6 @@
-"""CrewAI: the storage backend of its memory, and what agents, tools and models hand on.
+"""CrewAI: the storage backend of its memory, and hooks for tools and models.
 
-CrewAI saves in the background and swallows errors, so nothing here raises: what is not allowed is left out and logged.
+CrewAI saves in the background and swallows errors, so nothing here raises: held content is left out and logged.
 """
 
 from __future__ import annotations
@@ -70,8 +70,10 @@ class GuardedStorage:
                 writer = agent_name(record.source or self._border.agent)
                 if not await self._beside(record, writer):
                     log.warning("a memory was not stored: something beside its text is held: %s", self._system)
-                elif (said := await self._border.kept(self._ref(record), record.content, agent=writer)) is not WITHHELD:
-                    record.content = said  # as it was, or without what has to go
+                elif (
+                    content := await self._border.kept(self._ref(record), record.content, agent=writer)
+                ) is not WITHHELD:
+                    record.content = content  # unchanged or rewritten
                     kept.append(record)
                     continue
             except LazarettoError:
@@ -89,26 +91,26 @@ class GuardedStorage:
         return [record for record in records if self._ref(record) in shown]
 
     async def _beside(self, record: MemoryRecord, agent: str | None = None) -> bool:
-        """Whether what stands in a record beside its text may be used: categories, metadata, scope, source."""
+        """Whether the fields of a record beside its text may be used: categories, metadata, scope, source."""
         names = ("content", "embedding", "id", "created_at", "last_accessed", "importance", "private")
         rest = {name: value for name, value in vars(record).items() if name not in names}
         done = await self._border.clean(rest, partial(self._border.document, agent=agent), dialect="langchain")
         return not done.changed
 
     def save(self, records: list[MemoryRecord]) -> None:
-        """Save what is not held."""
+        """Save the records that are not held."""
         allowed = self._border.wait(self._allowed, records)
         if allowed:
             self._storage.save(allowed)
 
     async def asave(self, records: list[MemoryRecord]) -> None:
-        """Save what is not held."""
+        """Save the records that are not held."""
         allowed = await self._allowed(records)
         if allowed:
             await self._storage.asave(allowed)
 
     def update(self, record: MemoryRecord) -> None:
-        """Change a record; of a held change nothing is written."""
+        """Change a record; a held change is not written."""
         for allowed in self._border.wait(self._allowed, [record]):
             self._storage.update(allowed)
 
@@ -144,7 +146,7 @@ class GuardedStorage:
         return {name: counts[name] for name in self._border.wait(self._names, list(counts))}
 
     def get_scope_info(self, *arguments: Any, **named: Any) -> Any:
-        """What is known of a scope, as far as it may be read."""
+        """The information about a scope, without held names."""
         found = self._storage.get_scope_info(*arguments, **named)
         names = {part: self._border.wait(self._names, getattr(found, part)) for part in ("categories", "child_scopes")}
         return found.model_copy(update=names)
@@ -158,14 +160,14 @@ class GuardedStorage:
 
 
 def _empty(record: MemoryRecord) -> None:
-    """Put a notice in a record that is not stored: CrewAI hands the same object to whoever wanted it remembered."""
+    """Put a notice in a record that is not stored: CrewAI hands the same object back to its caller."""
     record.content, record.scope, record.source = _REFUSED, "/", None
     record.categories, record.metadata, record.embedding = [], {}, None
     record.id = record.id if cannot_carry_text(record.id, ID) else "withheld"
 
 
 class StorageRecords:
-    """A CrewAI storage backend as repairs write to it."""
+    """A CrewAI storage backend, as repairs use it."""
 
     def __init__(self, storage: Any, embed: Embed | None) -> None:
         self._storage, self._embed = storage, embed
@@ -191,7 +193,9 @@ class StorageRecords:
         """Every record, or those of one scope."""
         start = 0
         while found := self._storage.list_records(scope_prefix=namespace, limit=200, offset=start):
-            yield from ((one.scope, one.id, one.content) for one in found if namespace in (None, one.scope))
+            yield from (
+                (record.scope, record.id, record.content) for record in found if namespace in (None, record.scope)
+            )
             start += 200
 
 
@@ -208,7 +212,7 @@ def guarded_hooks(guard: Guard | SyncGuard, *, agent: str = "agent") -> Iterator
         return agent_name(getattr(context.agent, "role", None) or border.agent)
 
     def closed(instead: Any) -> Callable[[Hook], Hook]:
-        """CrewAI goes on where a hook raises; where ours does, what it was to judge is withheld."""
+        """CrewAI goes on where a hook raises; where one of ours does, the text it had to judge is withheld."""
 
         def made(hook: Hook) -> Hook:
             @wraps(hook)
@@ -225,8 +229,10 @@ def guarded_hooks(guard: Guard | SyncGuard, *, agent: str = "agent") -> Iterator
 
     @closed(False)
     def before_tool(context: Any) -> bool | None:
-        told = {"description": getattr(context.tool, "description", ""), "schema": schema_of(context.tool)}
-        refused = border.wait(border.may_call, context.tool_name, context.tool_input or {}, agent=who(context), **told)
+        details = {"description": getattr(context.tool, "description", ""), "schema": schema_of(context.tool)}
+        refused = border.wait(
+            border.may_call, context.tool_name, context.tool_input or {}, agent=who(context), **details
+        )
         if refused is not None:
             log.warning("%s: %s", context.tool_name, refused)
         return None if refused is None else False
@@ -251,9 +257,11 @@ def guarded_hooks(guard: Guard | SyncGuard, *, agent: str = "agent") -> Iterator
 
     @closed(_UNJUDGED)
     def after_model(context: Any) -> str | None:
-        name, said = who(context), context.response
-        value = _of_json(said)
-        done = border.wait(border.clean, said if value is None else value, partial(border.said, agent=name), agent=name)
+        name, answer = who(context), context.response
+        value = _of_json(answer)
+        done = border.wait(
+            border.clean, answer if value is None else value, partial(border.said, agent=name), agent=name
+        )
         if not done.changed:
             return None
         return str(done.value) if value is None else json.dumps(done.value, ensure_ascii=False)
@@ -271,11 +279,11 @@ def guarded_hooks(guard: Guard | SyncGuard, *, agent: str = "agent") -> Iterator
         hooks.unregister_after_llm_call_hook(after_model)
 
 
-def _of_json(said: Any) -> Any:
-    """The object that a structured answer is; None for any other answer. CrewAI takes the answer as it was where one
-    that was changed is no such object any more, so notices stand inside it."""
+def _of_json(answer: Any) -> Any:
+    """The object of a structured answer; None for any other answer. Notices go inside the object, because CrewAI falls
+    back to the unchanged answer where the changed one is no such object."""
     try:
-        value = json.loads(said) if isinstance(said, str) else None
+        value = json.loads(answer) if isinstance(answer, str) else None
     except ValueError:
         return None
     return value if isinstance(value, (dict, list)) else None

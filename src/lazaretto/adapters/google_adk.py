@@ -51,7 +51,7 @@ async def cleaned_parts(border: Border, content: Any, judge: Judge, agent: str) 
 
 
 async def _without_held(border: Border, value: Any, judge: Judge, agent: str, kind: type[Any], **read: Any) -> Any:
-    """A model of ADK's with some fields that were judged already; where anything else in it is held, these alone."""
+    """An ADK model with the fields in ``read``, already judged; where another field is held, only with these."""
     rest = value.model_copy(update=dict.fromkeys(read))
     done = await border.clean(rest, judge, agent=agent, dialect="langchain")
     if done.changed:
@@ -60,7 +60,7 @@ async def _without_held(border: Border, value: Any, judge: Judge, agent: str, ki
 
 
 async def _cleaned_part(border: Border, part: Any, judge: Judge, agent: str) -> Any:
-    """A part with a notice for what is held in it; every field of it counts, and what cannot be read is withheld."""
+    """A part with a notice in place of held content; every field counts, and unreadable ones are withheld."""
     how = partial(border.tool, agent=agent) if _from_tool(part) else judge
     if part.function_call is not None:
         how = partial(border.said, agent=agent)
@@ -81,14 +81,14 @@ async def _cleaned_part(border: Border, part: Any, judge: Judge, agent: str) -> 
 
 
 def _pin(model: Any) -> None:
-    """Put copies in the place of all that a model of ADK's holds: one that a callback returned instead would end the
-    callbacks of other plugins."""
+    """Put copies in place of all fields of an ADK model: a new model returned by a callback would end the callbacks of
+    other plugins."""
     if model is not None:
         vars(model).update(vars(still(model)))
 
 
 def _is_text(signature: bytes | None) -> bool:
-    """Whether what should be bytes that mean something to the model alone can be read by anybody."""
+    """Whether a signature, which should be opaque bytes for the model alone, is readable text."""
     try:
         return bool(signature) and (signature or b"").decode("utf-8").isprintable()
     except UnicodeDecodeError:
@@ -101,12 +101,12 @@ def _from_tool(part: Any) -> bool:
 
 def _first(done: Cleaned, otherwise: str) -> str:
     """The first notice in a part."""
-    texts = (one.text for one in read_strings(done.value).texts)
+    texts = (part.text for part in read_strings(done.value).texts)
     return next((text for text in texts if text.startswith(NOTICE)), otherwise)
 
 
 _OWN: ContextVar[Any] = ContextVar("lazaretto_own_result", default=None)
-"""The copy that stands for what a tool returned in this call."""
+"""The copy of the tool's result in this call."""
 
 
 class _Copying:
@@ -128,14 +128,14 @@ def _let_go_of_results(tool: Any) -> None:
     if isinstance(known, _Copying):
         if known.tool is tool:
             return
-        known = type(tool).run_async.__get__(tool)  # it is a copy of a tool of which this was said
+        known = type(tool).run_async.__get__(tool)  # this tool is a copy of a tool that was wrapped before
     if known is not None:
         with suppress(AttributeError, TypeError):
             tool.run_async = _Copying(tool, known)
 
 
 class GuardPlugin(BasePlugin):
-    """Judges what users say, what models read and answer, and what tools return, for all agents of a runner.
+    """Judges messages of users, inputs and answers of models, and results of tools, for all agents of a runner.
 
     Partial answers of a stream are held back: they leave empty, and the whole answer comes when it was judged.
     """
@@ -145,7 +145,7 @@ class GuardPlugin(BasePlugin):
         self._border = Border(guard)
 
     async def on_user_message_callback(self, *, invocation_context: Any, user_message: Any) -> Any:
-        """Judge what the user says."""
+        """Judge the user's message."""
         agent = agent_name(invocation_context.agent.name)
 
         async def judge(text: str) -> str:
@@ -156,9 +156,9 @@ class GuardPlugin(BasePlugin):
         return None if done is user_message else done
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> Any:
-        """Judge what a model is about to read; what other agents said is among it."""
+        """Judge the input of a model, which includes messages of other agents."""
         agent = agent_name(callback_context.agent_name)
-        await self._told(llm_request.config, agent)
+        await self._judge_instruction(llm_request.config, agent)
         for place, content in enumerate(llm_request.contents):
 
             async def judge(text: str, by: Any = content.role) -> str:
@@ -167,15 +167,15 @@ class GuardPlugin(BasePlugin):
             llm_request.contents[place] = await cleaned_parts(self._border, still(content), judge, agent)
         return None
 
-    async def _told(self, config: Any, agent: str) -> None:
-        """Judge what the operator tells a model: instructions may be put together from anything."""
-        told = getattr(config, "system_instruction", None)
-        if told is not None:
+    async def _judge_instruction(self, config: Any, agent: str) -> None:
+        """Judge the system instruction: it may be put together from anything."""
+        instruction = getattr(config, "system_instruction", None)
+        if instruction is not None:
             judge = partial(self._border.system, agent=agent)
-            config.system_instruction = await self._border.cleaned(still(told), judge, agent=agent)
+            config.system_instruction = await self._border.cleaned(still(instruction), judge, agent=agent)
 
     async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> Any:
-        """Judge what a model answered; a part of a stream leaves empty."""
+        """Judge a model's answer; a part of a stream leaves empty."""
         agent = agent_name(callback_context.agent_name)
         if llm_response.partial:
             return LlmResponse(partial=True, content=types.Content(role="model", parts=[types.Part(text="")]))
@@ -189,16 +189,16 @@ class GuardPlugin(BasePlugin):
         return None if done is llm_response else done
 
     async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any) -> Any:
-        """Ask whether a tool may be called; where it may not, the model is told so instead."""
+        """Ask whether a tool may be called; where it may not, the model gets a notice as its result."""
         _OWN.set(None)
         _let_go_of_results(tool)
         agent = agent_name(tool_context.agent_name)
-        told = {"description": getattr(tool, "description", ""), "schema": schema_of(tool)}
-        refused = await self._border.may_call(tool.name, tool_args, agent=agent, **told)
+        details = {"description": getattr(tool, "description", ""), "schema": schema_of(tool)}
+        refused = await self._border.may_call(tool.name, tool_args, agent=agent, **details)
         return None if refused is None else {"result": refused}
 
     async def after_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, result: Any) -> Any:
-        """Judge what a tool returned, and hand on what was judged."""
+        """Judge a tool's result, and hand on the judged copy."""
         agent = agent_name(tool_context.agent_name)
         copied = result if _OWN.get() is result else still(result)
         done = await self._border.answered(copied, str(getattr(tool, "name", "tool")), agent=agent)
@@ -210,7 +210,7 @@ class GuardPlugin(BasePlugin):
 class GuardedMemoryService(BaseMemoryService):
     """A memory service that keeps and finds nothing held.
 
-    Its records have no keys of ours, so a repair shows when they are read, and is not written back.
+    Its records have no refs, so a repair takes effect when they are read, and is not written back.
     """
 
     def __init__(self, guard: Guard | SyncGuard, service: BaseMemoryService) -> None:
@@ -236,33 +236,33 @@ class GuardedMemoryService(BaseMemoryService):
         return await cleaned_parts(self._border, content, judge, agent)
 
     async def add_session_to_memory(self, session: Any) -> None:
-        """Keep a session, without what is held."""
+        """Keep a session, without held content."""
         events = await self._clean(session.events)
         await self._service.add_session_to_memory(session.model_copy(update={"events": events}))
 
     async def add_events_to_memory(self, *, events: Sequence[Any], **more: Any) -> None:
-        """Keep events, without what is held."""
+        """Keep events, without held content."""
         await self._service.add_events_to_memory(events=await self._clean(events), **more)
 
     async def add_memory(self, *, memories: Sequence[Any], **more: Any) -> None:
-        """Keep memories, without what is held."""
+        """Keep memories, without held ones."""
         await self._service.add_memory(memories=await self._shown(memories), **more)
 
     async def delete_memory(self, **more: Any) -> None:
-        """As the service behind it does."""
+        """Calls the wrapped service."""
         await self._service.delete_memory(**more)
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
-        """What may be read."""
+        """The memories that may be read."""
         found = await self._service.search_memory(app_name=app_name, user_id=user_id, query=query)
         return SearchMemoryResponse(memories=await self._shown(found.memories))
 
     async def _shown(self, memories: Sequence[Any]) -> list[Any]:
-        """Memories in which nothing is held, beside their content either."""
+        """Memories without any held part, in their content or in other fields."""
         shown = []
-        for one in still(list(memories)):
-            rest = one.model_copy(update={"content": None})
+        for memory in still(list(memories)):
+            rest = memory.model_copy(update={"content": None})
             beside = await self._border.clean(rest, self._border.document, dialect="langchain")
-            if not beside.changed and await self._cleaned(one.content, one.author) is one.content:
-                shown.append(one)
+            if not beside.changed and await self._cleaned(memory.content, memory.author) is memory.content:
+                shown.append(memory)
         return shown

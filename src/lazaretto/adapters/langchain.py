@@ -24,9 +24,9 @@ except ImportError:
 
 
 class GuardMiddleware(AgentMiddleware[Any, Any]):
-    """Judges what the model is about to read, what it answered, and what tools returned.
+    """Judges the model's input, its answers and the results of tools.
 
-    Streams are held back: tokens leave a model before anybody could judge the answer, so with ``hold_back`` (the
+    Streams are held back: tokens leave a model before the answer can be judged, so with ``hold_back`` (the
     default) ``stream_mode="messages"`` shows no tokens of it; the judged answer comes with the updates.
     """
 
@@ -39,40 +39,42 @@ class GuardMiddleware(AgentMiddleware[Any, Any]):
     async def _before(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         more: dict[str, Any] = {"messages": [await self._read(message) for message in still(list(request.messages))]}
         if request.system_message is not None:
-            told = still(request.system_message)
-            more["system_message"] = await cleaned_message(self._border, told, self._border.system)
+            system = still(request.system_message)
+            more["system_message"] = await cleaned_message(self._border, system, self._border.system)
         if self._hold_back:
             more["model"] = request.model.model_copy(update={"tags": [*(request.model.tags or []), TAG_NOSTREAM]})
         return request.override(**more)
 
     async def _read(self, message: Any) -> Any:
-        """A message as the model may read it; what tools put among the messages was judged as theirs."""
+        """A message as the model may read it; messages from tools were judged as such already."""
         judge = await StateReader(self._border, None, self._border.agent).judge(message, True)
         return await cleaned_message(self._border, message, judge)
 
     async def _after(self, response: ModelResponse[Any]) -> ModelResponse[Any]:
-        said = [await cleaned_message(self._border, one, self._border.said) for one in still(list(response.result))]
+        judged = [
+            await cleaned_message(self._border, message, self._border.said) for message in still(list(response.result))
+        ]
         data = still(response.structured_response)
         if data is not None:
             data = await self._border.cleaned(data, self._border.said)
-        return replace(response, result=said, structured_response=data)
+        return replace(response, result=judged, structured_response=data)
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
-        """Judge what goes in and what comes out."""
+        """Judge the model's input and its answer."""
         return self._border.wait(self._after, handler(self._border.wait(self._before, request)))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
-        """Judge what goes in and what comes out."""
+        """Judge the model's input and its answer."""
         return await self._after(await handler(await self._before(request)))
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """Judge what a tool returned."""
+        """Judge a tool's result."""
         return self._wrap_tool(request, handler)
 
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        """Judge what a tool returned."""
+        """Judge a tool's result."""
         return await self._awrap_tool(request, handler)

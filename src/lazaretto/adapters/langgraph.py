@@ -5,7 +5,7 @@
 >>> tools = ToolNode([search], **guarded_tools(guard))                                 # doctest: +SKIP
 >>> graph.add_node("clerk", guard_node(guard, clerk))                                  # doctest: +SKIP
 
-Who acts is the node at work, by the name it has in the graph; ``agent=`` names another.
+The acting agent is the running node, by its name in the graph; ``agent=`` names another.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ __all__ = ["cleaned_message", "guard_checkpointer", "guard_node", "guard_store",
 SYSTEM = "langgraph"
 _GIVEN = {"source": "input"}
 _MOST_TURNS = 1_000
-"""Turns of a thread from before of which is read what the graph was given."""
+"""The most turns of an older thread that are read for the inputs of the graph."""
 _ROUNDS = 5
-"""How often a search is asked again for more, where some of what it found is held."""
+"""The most times a search is repeated for more hits, where some hits are held."""
 
 
 # the store
@@ -74,10 +74,10 @@ def guard_store(
     system: str = SYSTEM,
     source: SourceClass | str | None = None,
 ) -> GuardedStore:
-    """The same store behind the guard: what is held is not written and not found, and repairs reach the store itself.
+    """The same store behind the guard: held values are not written and not found, and repairs reach the store itself.
 
-    ``source``: where what is written here comes from, for example ``"tool_output_external"`` for a node that keeps
-    what the web says; without it, it is what a model concluded. Two stores of one crew need two names (``system``).
+    ``source``: the source class of written values, for example ``"tool_output_external"`` for a node that keeps web
+    pages; without it, they are a model's conclusions. Two stores of one crew need two names (``system``).
     """
     border = Border(guard, agent, source=source, acting=acting_node)
     border.guard.stores.join(system, StoreRecords(store))
@@ -95,7 +95,7 @@ class GuardedStore(BaseStore):
     def writing(
         self, *, source: SourceClass | str | None = None, parents: Sequence[str] | None = None
     ) -> AbstractContextManager[None]:
-        """For what is put inside a ``with``: where it comes from and which items it was made from.
+        """Source and parents of the values that are put inside a ``with``.
 
         ``with store.writing(source="tool_output_external", parents=[page.item]): store.put(...)``
         """
@@ -125,11 +125,11 @@ class GuardedStore(BaseStore):
             results[place] = await self._shown(ops[place], found, inner)
         last = {(op.namespace, op.key): place for place, op in enumerate(ops) if isinstance(op, PutOp)}
         puts = [op for place in sorted(last.values()) if isinstance(op := ops[place], PutOp)]
-        await inner([made for one in puts if (made := await self._allowed(one)) is not None])
+        await inner([made for put in puts if (made := await self._allowed(put)) is not None])
         return results
 
     async def _allowed(self, op: PutOp) -> PutOp | None:
-        """The write as it may be done: without what has to go; None where it may not be done."""
+        """The write that may be done, rewritten where needed; None where it must not be done."""
         ref = Ref(self._system, ".".join(op.namespace), op.key)
         if op.value is None:
             return op if await self._border.forget(ref) else None
@@ -141,7 +141,7 @@ class GuardedStore(BaseStore):
         if isinstance(op, GetOp):
             return found if isinstance(found, Item) and await self._readable([found]) else None
         if isinstance(op, ListNamespacesOp) and isinstance(found, list):
-            return [one for one in found if isinstance(one, tuple) and await self._border.names(*one)]
+            return [name for name in found if isinstance(name, tuple) and await self._border.names(*name)]
         if not isinstance(op, SearchOp) or not isinstance(found, list):
             return found
         shown = await self._readable(found)
@@ -163,7 +163,7 @@ class GuardedStore(BaseStore):
 
 
 class StoreRecords:
-    """A LangGraph store as repairs write to it."""
+    """A LangGraph store, as repairs use it."""
 
     def __init__(self, store: BaseStore) -> None:
         self._store = store
@@ -187,7 +187,9 @@ class StoreRecords:
         for name in wanted:
             start, page = 0, 500
             while found := self._store.search(name, limit=page, offset=start):
-                yield from ((".".join(one.namespace), one.key, one.value) for one in found if one.namespace == name)
+                yield from (
+                    (".".join(item.namespace), item.key, item.value) for item in found if item.namespace == name
+                )
                 start += page
 
     def _namespaces(self) -> Iterator[tuple[str, ...]]:
@@ -205,15 +207,15 @@ def guard_checkpointer(
 ) -> GuardedSaver:
     """The same checkpointer behind the guard: a state is judged when it is saved and when it is resumed.
 
-    It also sees what the graph is given at every turn, and so which messages are the user's. A text is recorded as the
-    word of the node that wrote it, and as the ``graph``'s where no node is known or two wrote the same; ``agent`` names
-    one for all.
+    It also sees the graph's input at every turn, and so which messages are the user's. A text is recorded under the
+    node that wrote it, and under ``graph`` where no node is known or two wrote the same; ``agent`` names one agent for
+    all.
     """
     return GuardedSaver(saver, SaverBorder(guard, agent, acting=lambda: acting_node() or GRAPH))
 
 
 class GuardedSaver(BaseCheckpointSaver[Any]):
-    """A checkpointer in whose states everything that is held gives way to a notice."""
+    """A checkpointer that puts a notice in place of each held part of a state."""
 
     def __init__(self, saver: BaseCheckpointSaver[Any], border: SaverBorder) -> None:
         super().__init__(serde=saver.serde)
@@ -221,11 +223,11 @@ class GuardedSaver(BaseCheckpointSaver[Any]):
 
     @property
     def config_specs(self) -> list[Any]:
-        """Those of the saver behind it."""
+        """The ones of the wrapped saver."""
         return self._saver.config_specs
 
     def get_next_version(self, current: Any, channel: None) -> Any:
-        """As the saver behind it counts."""
+        """Calls the wrapped saver."""
         return self._saver.get_next_version(current, channel)
 
     def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> GuardedSaver:
@@ -271,47 +273,47 @@ class GuardedSaver(BaseCheckpointSaver[Any]):
     def put(
         self, config: Any, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
     ) -> Any:
-        """Save a state, without what is held."""
+        """Save a state, with notices in place of held parts."""
         done = self._border.wait(self._clean, config, checkpoint, metadata.get("source") == "input")
         return self._saver.put(config, done, self._border.wait(self._clean_metadata, metadata), new_versions)
 
     async def aput(
         self, config: Any, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
     ) -> Any:
-        """Save a state, without what is held."""
+        """Save a state, with notices in place of held parts."""
         done = await self._clean(config, checkpoint, metadata.get("source") == "input")
         return await self._saver.aput(config, done, await self._clean_metadata(metadata), new_versions)
 
     def put_writes(self, config: Any, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = "") -> None:
-        """Save what a task wrote, without what is held."""
+        """Save the writes of a task, with notices in place of held parts."""
         done = self._border.wait(self._clean_writes, config, writes, task_path)
         self._saver.put_writes(config, done, task_id, task_path)
 
     async def aput_writes(
         self, config: Any, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Save what a task wrote, without what is held."""
+        """Save the writes of a task, with notices in place of held parts."""
         done = await self._clean_writes(config, writes, task_path)
         await self._saver.aput_writes(config, done, task_id, task_path)
 
     def get_tuple(self, config: Any) -> CheckpointTuple | None:
-        """A state, without what is held by now."""
-        if not is_followed(self._border, config):  # a thread from before: what it was given is told by its own past
-            for one in self._saver.list(_whole_thread(config), filter=_GIVEN, limit=_MOST_TURNS):
-                note_input(self._border, config, one.checkpoint["channel_values"].get(START))
+        """A state, with notices in place of parts that are held now."""
+        if not is_followed(self._border, config):  # an older thread: its own checkpoints hold its inputs
+            for turn in self._saver.list(_whole_thread(config), filter=_GIVEN, limit=_MOST_TURNS):
+                note_input(self._border, config, turn.checkpoint["channel_values"].get(START))
         return self._border.wait(self._clean_tuple, self._saver.get_tuple(config))
 
     async def aget_tuple(self, config: Any) -> CheckpointTuple | None:
-        """A state, without what is held by now."""
+        """A state, with notices in place of parts that are held now."""
         if not is_followed(self._border, config):
-            async for one in self._saver.alist(_whole_thread(config), filter=_GIVEN, limit=_MOST_TURNS):
-                note_input(self._border, config, one.checkpoint["channel_values"].get(START))
+            async for turn in self._saver.alist(_whole_thread(config), filter=_GIVEN, limit=_MOST_TURNS):
+                note_input(self._border, config, turn.checkpoint["channel_values"].get(START))
         return await self._clean_tuple(await self._saver.aget_tuple(config))
 
     def list(
         self, config: Any, *, filter: dict[str, Any] | None = None, before: Any = None, limit: int | None = None
     ) -> Iterator[CheckpointTuple]:
-        """States, without what is held by now."""
+        """States, with notices in place of parts that are held now."""
         for found in self._saver.list(config, filter=filter, before=before, limit=limit):
             shown = self._border.wait(self._clean_tuple, found)
             if shown is not None:
@@ -320,42 +322,42 @@ class GuardedSaver(BaseCheckpointSaver[Any]):
     async def alist(
         self, config: Any, *, filter: dict[str, Any] | None = None, before: Any = None, limit: int | None = None
     ) -> AsyncIterator[CheckpointTuple]:
-        """States, without what is held by now."""
+        """States, with notices in place of parts that are held now."""
         async for found in self._saver.alist(config, filter=filter, before=before, limit=limit):
             shown = await self._clean_tuple(found)
             if shown is not None:
                 yield shown
 
     def delete_thread(self, thread_id: str) -> None:
-        """As the saver behind it does."""
+        """Calls the wrapped saver."""
         self._saver.delete_thread(thread_id)
 
     async def adelete_thread(self, thread_id: str) -> None:
-        """As the saver behind it does."""
+        """Calls the wrapped saver."""
         await self._saver.adelete_thread(thread_id)
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """As the saver behind it does."""
+        """Calls the wrapped saver."""
         self._saver.delete_for_runs(run_ids)
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """As the saver behind it does."""
+        """Calls the wrapped saver."""
         await self._saver.adelete_for_runs(run_ids)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """As the saver behind it does."""
+        """Calls the wrapped saver."""
         self._saver.copy_thread(source_thread_id, target_thread_id)
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """As the saver behind it does."""
+        """Calls the wrapped saver."""
         await self._saver.acopy_thread(source_thread_id, target_thread_id)
 
     def prune(self, thread_ids: Sequence[str], **more: Any) -> None:
-        """As the saver behind it does."""
+        """Calls the wrapped saver."""
         self._saver.prune(thread_ids, **more)
 
     async def aprune(self, thread_ids: Sequence[str], **more: Any) -> None:
-        """As the saver behind it does."""
+        """Calls the wrapped saver."""
         await self._saver.aprune(thread_ids, **more)
 
 
@@ -368,7 +370,7 @@ def _whole_thread(config: Any) -> Any:
 
 
 def guarded_tools(guard: Guard | SyncGuard, *, agent: str | None = None) -> dict[str, Any]:
-    """Arguments for ``ToolNode``: what its tools return is judged before anybody reads it, whatever form it has.
+    """Arguments for ``ToolNode``: results of its tools, of any form, are judged before an agent reads them.
 
     Where the policy has a table ``[actions]``, each call is asked about first; one that may not be made is answered
     with a notice.
@@ -386,17 +388,17 @@ def guarded_tools(guard: Guard | SyncGuard, *, agent: str | None = None) -> dict
             )
         return await from_tool(border, result, name)
 
-    async def told(error: Exception) -> Exception:
-        said = await border.cleaned(error, border.tool)
-        return error if said is error else RuntimeError(str(said))
+    async def readable_error(error: Exception) -> Exception:
+        judged = await border.cleaned(error, border.tool)
+        return error if judged is error else RuntimeError(str(judged))
 
     async def refused(request: Any) -> Any:
-        """What the model is told instead, where the last gate stops the call; None where it may be made."""
+        """The message to the model where the last gate stops the call; None where it may be made."""
         call, tool = request.tool_call, getattr(request, "tool", None)
-        told = {"description": getattr(tool, "description", ""), "schema": getattr(tool, "args", None)}
-        told["schema"] = {"properties": told["schema"]} if told["schema"] else None
-        words = await border.may_call(call["name"], call.get("args") or {}, **told)
-        return words and ToolMessage(words, tool_call_id=call.get("id") or "", name=call["name"], status="error")
+        details = {"description": getattr(tool, "description", ""), "schema": getattr(tool, "args", None)}
+        details["schema"] = {"properties": details["schema"]} if details["schema"] else None
+        notice = await border.may_call(call["name"], call.get("args") or {}, **details)
+        return notice and ToolMessage(notice, tool_call_id=call.get("id") or "", name=call["name"], status="error")
 
     def wrap(request: Any, execute: Callable[[Any], Any]) -> Any:
         if (instead := border.wait(refused, request)) is not None:
@@ -406,7 +408,7 @@ def guarded_tools(guard: Guard | SyncGuard, *, agent: str | None = None) -> dict
         except GraphBubbleUp:
             raise
         except Exception as error:
-            raise border.wait(told, error) from None
+            raise border.wait(readable_error, error) from None
         return border.wait(clean, result, request.tool_call["name"])
 
     async def awrap(request: Any, execute: Callable[[Any], Awaitable[Any]]) -> Any:
@@ -417,14 +419,14 @@ def guarded_tools(guard: Guard | SyncGuard, *, agent: str | None = None) -> dict
         except GraphBubbleUp:
             raise
         except Exception as error:
-            raise await told(error) from None
+            raise await readable_error(error) from None
         return await clean(result, request.tool_call["name"])
 
     return {"wrap_tool_call": wrap, "awrap_tool_call": awrap}
 
 
 def guard_node(guard: Guard | SyncGuard, node: Callable[..., Any], *, agent: str | None = None) -> Callable[..., Any]:
-    """A node that is handed a judged state: messages that other agents sent to it are exchanges between the two.
+    """A node that gets a judged state; messages from other agents in it are judged as exchanges between the two.
 
     LangGraph has no hook for handoffs (``Command``, ``Send``); they all end as the input of a node. A message of the
     user counts as the user's where it stood in the graph's input; one that a node wrote is that node's.

@@ -1,4 +1,4 @@
-"""Messages and states of LangGraph and LangChain: who said what in them, and what of it may be read.
+"""Messages and states of LangGraph and LangChain: their writers, and the parts that may be read.
 
 Every string of a state is read. A human or system message counts as the user's or operator's only where it stood in the
 graph's input; one with a name, or written by a node, is an agent's.
@@ -38,15 +38,15 @@ except ImportError:
 
 Judge = Callable[[str], Awaitable[str]]
 UNNAMED = "another node"
-"""Who speaks where a message does not say it."""
+"""The sender of a message that names none."""
 _ROLES = frozenset({"user", "human", "ai", "assistant", "system", "developer", "tool", "function"})
 _MOST_DEPTH = 20
 _KEPT = 10_000
 _PATIENCE_S, _PAUSE_S = 1.0, 0.01
-"""How long a node waits for the checkpointer to say what the graph was given: it is told in a thread of its own."""
+"""The longest wait of a node for the checkpointer to report the graph's input: it runs in a thread of its own."""
 
 
-# who acts, and what the graph was given
+# the acting node and the graph's input
 
 
 def runtime_config() -> Mapping[str, Any]:
@@ -67,17 +67,17 @@ class Inputs:
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._lock = threading.Lock()
         self.threads: set[str] = set()
-        """Threads of which a checkpointer tells what they are given."""
+        """Threads whose input a checkpointer reports."""
 
     def note(self, thread: str, message: BaseMessage) -> None:
-        """A message stood in a graph's input."""
+        """Remember that a message stood in a graph's input."""
         with self._lock:
             self._seen[_digest(thread, message)] = None
             while len(self._seen) > _KEPT:
                 self._seen.popitem(last=False)
 
     def has(self, thread: str, message: BaseMessage) -> bool:
-        """Whether it did."""
+        """Whether a message stood in a graph's input."""
         with self._lock:
             return _digest(thread, message) in self._seen
 
@@ -90,8 +90,8 @@ def _inputs(border: Border) -> Inputs:
 
 
 def _digest(thread: str, message: BaseMessage) -> str:
-    said = f"{thread}\0{type(message).__name__}\0{read_strings(message.content).text}"
-    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
+    identity = f"{thread}\0{type(message).__name__}\0{read_strings(message.content).text}"
+    return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _thread(config: Any) -> str:
@@ -100,7 +100,7 @@ def _thread(config: Any) -> str:
 
 
 def note_input(border: Border, config: Any, value: Any) -> None:
-    """Remember which messages a graph was given, by what its checkpointer is told."""
+    """Remember the messages in a graph's input, as its checkpointer saw them."""
     inputs = _inputs(border)
     inputs.threads.add(_thread(config))
     for message in _messages(value):
@@ -108,7 +108,7 @@ def note_input(border: Border, config: Any, value: Any) -> None:
 
 
 def is_followed(border: Border, config: Any) -> bool:
-    """Whether a checkpointer told already what a thread was given."""
+    """Whether a checkpointer already reported the input of a thread."""
     return _thread(config) in _inputs(border).threads
 
 
@@ -122,11 +122,11 @@ def _messages(value: Any, depth: int = 0) -> list[BaseMessage]:
         inner = list(value.values() if isinstance(value, Mapping) else value)
     else:
         inner = _attributes_of(value)
-    return [one for part in inner for one in _messages(part, depth + 1)]
+    return [message for part in inner for message in _messages(part, depth + 1)]
 
 
 def _attributes_of(value: Any) -> list[Any]:
-    """What a state keeps that is an object."""
+    """The parts of a state that is an object."""
     found = opened(value) if hasattr(value, "__dict__") or hasattr(value, "__slots__") else None
     return [part for _, part in found.parts] if isinstance(found, Parted) and found.text is None else []
 
@@ -151,7 +151,7 @@ def _as_message(value: Any) -> BaseMessage | None:
 
 @dataclass(frozen=True, slots=True)
 class StateReader:
-    """Who reads a state, and where."""
+    """The reader of a state: its border, the run's configuration and the receiving agent."""
 
     border: Border
     config: Any
@@ -161,9 +161,9 @@ class StateReader:
     @property
     def first_step(self) -> bool:
         """Whether no node of the graph has run yet: then everything is the graph's input."""
-        told = (self.config or {}).get("metadata") or {}
-        nested = "|" in str(told.get("langgraph_checkpoint_ns", ""))
-        return told.get("langgraph_step") == 1 and not nested
+        metadata = (self.config or {}).get("metadata") or {}
+        nested = "|" in str(metadata.get("langgraph_checkpoint_ns", ""))
+        return metadata.get("langgraph_step") == 1 and not nested
 
     async def is_input(self, message: BaseMessage, first: bool) -> bool:
         """Whether a message stood in the graph's input; the first one did where no checkpointer says otherwise."""
@@ -182,7 +182,7 @@ class StateReader:
         return False
 
     async def judge(self, message: BaseMessage, first: bool) -> Judge:
-        """How what a message says is judged: as the word of whoever wrote it."""
+        """The way to judge a message, by its writer."""
         border, to = self.border, self.receiver
         name = agent_name(message.name) if message.name else None
         if isinstance(message, (ToolMessage, FunctionMessage)):
@@ -198,9 +198,9 @@ class StateReader:
 
 
 async def cleaned_message(border: Border, message: BaseMessage, judge: Judge | None = None) -> BaseMessage:
-    """A message with a notice for what is held in it; what an agent is about to do with tools is read too."""
+    """The message with a notice in place of each held part; its tool calls are read too."""
     how = judge or await StateReader(border, runtime_config()).judge(message, True)
-    done = await border.clean(_said(message), how, dialect="langchain")
+    done = await border.clean(_judged_fields(message), how, dialect="langchain")
     beside = await border.clean(_beside(message), how, dialect="langchain")
     if not done.changed and not beside.changed:
         return message
@@ -218,15 +218,15 @@ async def cleaned_message(border: Border, message: BaseMessage, judge: Judge | N
     return message.model_copy(update=update)
 
 
-def _said(message: BaseMessage) -> dict[str, Any]:
-    """What a message says and does; its name too, where that is more than a name."""
+def _judged_fields(message: BaseMessage) -> dict[str, Any]:
+    """Content and tool calls of a message, with its names and ids, which may carry a text."""
     names = ("content", "tool_calls", "invalid_tool_calls", "artifact", "name", "id", "tool_call_id")
     return {name: getattr(message, name) for name in names if getattr(message, name, None)}
 
 
 def _beside(message: BaseMessage) -> dict[str, Any]:
-    """What stands in a message beside what it says."""
-    known = {"type", *_said(message)}
+    """The other fields of a message."""
+    known = {"type", *_judged_fields(message)}
     spaces = (vars(message), getattr(message, "__pydantic_extra__", None) or {})
     return {name: value for space in spaces for name, value in space.items() if name not in known and value}
 
@@ -235,7 +235,7 @@ def _beside(message: BaseMessage) -> dict[str, Any]:
 
 
 async def cleaned_state(border: Border, value: Any, *, config: Any = None, receiver: str | None = None) -> Any:
-    """A state, or any part of one, with a notice for what is held in it."""
+    """A state, or any part of one, with a notice in place of each held part."""
     return await _cleaned(StateReader(border, config if config is not None else runtime_config(), receiver), value)
 
 
@@ -259,7 +259,7 @@ async def _cleaned(reader: StateReader, value: Any, path: tuple[Any, ...] = ()) 
 
 
 async def from_tool(border: Border, value: Any, name: str = "") -> Any:
-    """What a tool returned: every message and text in it is the tool's word."""
+    """A tool's result, judged: every message and text in it comes from the tool."""
     message = value if isinstance(value, BaseMessage) else None
     if message is not None:
         return await cleaned_message(border, message, partial(border.tool, name=name, answer=message.content))

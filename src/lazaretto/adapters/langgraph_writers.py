@@ -1,4 +1,4 @@
-"""Which node of a graph wrote a text that a checkpointer saves: it is called outside of the nodes."""
+"""Finds the node that wrote a text: a checkpointer is called outside of the nodes."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ except ImportError:
     raise MissingExtra("the LangGraph adapter", "langgraph") from None
 
 GRAPH = "graph"
-"""Who acts where no node is known: what the graph was given, and what nodes wrote that were sent to."""
+"""The agent where no node is known: for the graph's input, and for writes of nodes reached by ``Send``."""
 _PULL = "~__pregel_pull, "
 _HANDLER = re.compile(r", node_error_handler, 0{10}\Z")
-"""Behind the name where what a failed node left to its handler is written."""
+"""Suffix of the name for writes that a failed node left to its error handler."""
 _KEPT, _MOST_DEPTH = 20_000, 20
 _WRITER: ContextVar[str] = ContextVar("writer", default="")
-"""Who wrote what is being read; empty where a whole state is."""
+"""The node whose writes are being read; empty while a whole state is read."""
 
 
 class SaverBorder(Border):
@@ -41,9 +41,9 @@ class SaverBorder(Border):
 
     @contextmanager
     def writer(self, task_path: str, written: Any) -> Iterator[None]:
-        """While what a task wrote is read: the path of the task names its node, or none.
+        """Read the writes of a task inside; the path of the task names its node, or none.
 
-        A whole state says nothing of tasks. There a text is the node's that wrote it, and nobody's where two did.
+        A whole state names no tasks. There a text belongs to the node that wrote it, and to ``graph`` where two did.
         """
         node = _node_of(task_path)
         with self._noting:
@@ -59,16 +59,16 @@ class SaverBorder(Border):
             _WRITER.reset(token)
 
     async def _read(
-        self, text: str, channel: Channel, agent: str | None, source: SourceClass | str | None, **told: Any
+        self, text: str, channel: Channel, agent: str | None, source: SourceClass | str | None, **details: Any
     ) -> str:
         if self._agent is None and agent in (None, GRAPH):
             with self._noting:
                 agent = _WRITER.get() or self._writers.get(_digest(text), agent)
-        return await super()._read(text, channel, agent, source, **told)
+        return await super()._read(text, channel, agent, source, **details)
 
 
 def _node_of(task_path: str) -> str:
-    """The node that a task's path names: all that stands behind the mark, for a name may hold a comma."""
+    """The node that a task's path names: all text behind the mark, since a name may hold a comma."""
     if not task_path.startswith(_PULL):
         return GRAPH
     node = _HANDLER.sub("", task_path.removeprefix(_PULL))
@@ -81,11 +81,11 @@ def _texts(value: Any, depth: int = 0) -> Iterator[str]:
     elif isinstance(value, BaseMessage):
         yield from _texts(value.content, depth + 1)
     elif depth < _MOST_DEPTH and isinstance(value, Mapping):
-        for one in value.values():
-            yield from _texts(one, depth + 1)
+        for part in value.values():
+            yield from _texts(part, depth + 1)
     elif depth < _MOST_DEPTH and isinstance(value, list | tuple):
-        for one in value:
-            yield from _texts(one, depth + 1)
+        for part in value:
+            yield from _texts(part, depth + 1)
 
 
 def _digest(text: str) -> bytes:

@@ -1,4 +1,4 @@
-"""mem0: its vector store behind the guard. Wrapping ``add`` would see the chat, not the facts that are stored of it."""
+"""mem0: its vector store behind the guard. Wrapping ``add`` would see the chat, not the facts that mem0 stores."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _WORDS = "text_lemmatized"
 """The words of a fact as mem0's search by keywords has them; newer versions write it."""
 _REFUSED = f"{NOTICE}: it was not stored]"
 _MOST_REFUSED = 10_000
-"""Facts that were not stored and are remembered as such: mem0 asks for what it was told a moment ago."""
+"""The most refused facts that are remembered: mem0 goes on as if they had been stored."""
 
 
 def guard_memory(guard: Guard | SyncGuard, memory: Any, *, agent: str = "agent", system: str = SYSTEM) -> Any:
@@ -49,7 +49,7 @@ def guard_memory(guard: Guard | SyncGuard, memory: Any, *, agent: str = "agent",
 
     again()
     memory.reset = _followed(memory.reset, again)  # it opens new stores
-    memory.add = _followed(memory.add, partial(_told, border, refused))
+    memory.add = _followed(memory.add, partial(_shown_result, border, refused))
     return memory
 
 
@@ -62,7 +62,7 @@ def _guard_stores(memory: Any, border: Border, refused: RefusedFacts, system: st
 
 
 def _followed(call: Any, after: Any) -> Any:
-    """The same call, waited for or not, with what ``after`` makes of its result."""
+    """The same call, sync or async, whose result passes through ``after``."""
     if inspect.iscoroutinefunction(call):
 
         @wraps(call)
@@ -85,7 +85,7 @@ class RefusedFacts:
         self._facts: OrderedDict[tuple[str, str], str | None] = OrderedDict()
 
     def add(self, key: Any, fact: Any, instead: str | None = None) -> None:
-        """Remember one, and what was stored in its place."""
+        """Remember a refused fact, and the text stored in its place."""
         self._facts[str(key), str(fact)] = instead
         while len(self._facts) > _MOST_REFUSED:
             self._facts.popitem(last=False)
@@ -95,21 +95,21 @@ class RefusedFacts:
         return self._facts.get((str(key), str(fact)), "") is None
 
     def instead(self, key: Any, fact: Any) -> Any:
-        """What stands for this text under this id: itself where it was stored as it is."""
+        """The text stored in place of this one under this id; the text itself where it was stored unchanged."""
         return self._facts.get((str(key), str(fact))) or fact
 
 
-def _told(border: Border, refused: RefusedFacts, result: Any) -> Any:
-    """What ``add`` says it stored, with a notice for each fact that it did not store."""
+def _shown_result(border: Border, refused: RefusedFacts, result: Any) -> Any:
+    """The result of ``add``, with a notice for each fact that was not stored."""
     rows = result.get("results") if isinstance(result, dict) else result
     if not isinstance(rows, list):
         return result
-    told = [_row(one, refused) for one in rows]
+    shown = [_row(row, refused) for row in rows]
     if not isinstance(result, dict):
-        return told
+        return shown
     others = {name: value for name, value in result.items() if name != "results"}
     others = border.wait(border.cleaned, others, border.document, dialect="langchain") if others else others
-    return {"results": told, **others}
+    return {"results": shown, **others}
 
 
 def _row(row: Any, refused: RefusedFacts) -> Any:
@@ -125,8 +125,8 @@ def _scope(payload: Any) -> str:
 
 
 class GuardedReader:
-    """The model that mem0 has describe pictures, and that is shown none that is held. Texts pass: the facts that come
-    of them are judged when they are stored."""
+    """The model that describes pictures for mem0; held pictures are not shown to it. Texts pass: facts made from them
+    are judged when they are stored."""
 
     def __init__(self, model: Any, border: Border) -> None:
         self._model, self._border = model, border
@@ -139,19 +139,19 @@ class GuardedReader:
             return text
 
         return [
-            {**one, "content": await cleaned_content(self._border, one["content"], as_it_is)}
-            if isinstance(one, dict) and isinstance(one.get("content"), list)
-            else one
-            for one in still(list(messages))
+            {**message, "content": await cleaned_content(self._border, message["content"], as_it_is)}
+            if isinstance(message, dict) and isinstance(message.get("content"), list)
+            else message
+            for message in still(list(messages))
         ]
 
     def generate_response(self, messages: Sequence[Any], *arguments: Any, **named: Any) -> Any:
-        """What the model says, without having seen what is held."""
+        """The model's answer; it does not see held pictures."""
         return self._model.generate_response(self._border.wait(self._shown, messages), *arguments, **named)
 
 
 class GuardedHistory:
-    """What a fact said before: what was refused is not written down, the rest is judged again when it is read."""
+    """The history of facts: refused changes are not recorded, the rest is judged again when it is read."""
 
     def __init__(self, history: Any, border: Border, refused: RefusedFacts) -> None:
         self._history, self._border, self._refused = history, border, refused
@@ -160,28 +160,28 @@ class GuardedHistory:
         return getattr(self._history, name)
 
     def get_history(self, *arguments: Any, **named: Any) -> Any:
-        """The rows, with notices in the place of what is held."""
+        """The rows, with notices in place of held texts."""
         return self._shown(self._history.get_history(*arguments, **named))
 
     def get_last_messages(self, *arguments: Any, **named: Any) -> Any:
-        """What was said last, with notices in the place of what is held: mem0's model reads it."""
+        """The last messages, with notices in place of held texts: mem0's model reads them."""
         return self._shown(self._history.get_last_messages(*arguments, **named))
 
     def _shown(self, found: Any) -> Any:
         return self._border.wait(self._border.cleaned, still(found), self._border.document, dialect="langchain")
 
     def add_history(self, memory_id: Any, old_memory: Any, new_memory: Any, *arguments: Any, **named: Any) -> None:
-        """Write down a change that was made."""
+        """Record a change that was made."""
         if not self._refused.has(memory_id, new_memory):
             stored = self._refused.instead(memory_id, new_memory)
             self._history.add_history(memory_id, old_memory, stored, *arguments, **named)
 
     def batch_add_history(self, records: Sequence[Any]) -> None:
-        """Write down changes that were made."""
+        """Record changes that were made."""
         made = [
-            {**one, "new_memory": self._refused.instead(one.get("memory_id"), one.get("new_memory"))}
-            for one in records
-            if not self._refused.has(one.get("memory_id"), one.get("new_memory"))
+            {**record, "new_memory": self._refused.instead(record.get("memory_id"), record.get("new_memory"))}
+            for record in records
+            if not self._refused.has(record.get("memory_id"), record.get("new_memory"))
         ]
         if made:
             self._history.batch_add_history(made)
@@ -193,7 +193,7 @@ class GuardedVectors(VectorStoreBase):
     def __init__(
         self, store: Any, border: Border, refused: RefusedFacts, system: str = SYSTEM, embedder: Any = None
     ) -> None:
-        """``embedder`` makes the vector of a fact that is stored without what has to go; without it none is."""
+        """``embedder`` makes the vector of a rewritten fact; without it, facts that need a rewrite are not stored."""
         self._store, self._border, self._refused, self._system = store, border, refused, system
         self._embedder = embedder
 
@@ -204,26 +204,26 @@ class GuardedVectors(VectorStoreBase):
         return Ref(self._system, _scope(payload), str(key))
 
     def _allowed(self, key: Any, vector: Any, payload: Any) -> tuple[Any, Any] | None:
-        """Vector and payload as they may be written: without what has to go; None where they may not be written."""
+        """Vector and payload that may be written, rewritten where needed; None where they must not be written."""
         if not payload:
             return vector, payload
         fact, writer, ref = payload.get("data"), self._writer(payload), self._ref(key, payload)
         rest = {name: value for name, value in payload.items() if not fact or name != _WORDS}
         whole = self._border.wait(self._beside, key, payload, agent=writer)
-        said: Any = fact if whole else WITHHELD
+        kept: Any = fact if whole else WITHHELD
         if fact and (whole or self._border.wait(self._beside, key, rest, agent=writer)):
-            said = self._border.wait(self._kept, ref, fact, agent=writer)
-        if said == fact and not whole:  # its keywords say what it does not say itself
+            kept = self._border.wait(self._kept, ref, fact, agent=writer)
+        if kept == fact and not whole:  # its keywords hold a text that the fact does not
             self._border.wait(self._border.forget, ref, agent=writer)
-            said = WITHHELD
-        if said is WITHHELD:
+            kept = WITHHELD
+        if kept is WITHHELD:
             self._refused.add(key, fact)
             return None
-        if said == fact:
+        if kept == fact:
             return vector, payload
-        self._refused.add(key, fact, said)
-        made = {**rest, "data": said, "hash": _hash(said)} | ({_WORDS: _keywords(said)} if _WORDS in payload else {})
-        return self._embedder.embed(said, "add"), made
+        self._refused.add(key, fact, kept)
+        made = {**rest, "data": kept, "hash": _hash(kept)} | ({_WORDS: _keywords(kept)} if _WORDS in payload else {})
+        return self._embedder.embed(kept, "add"), made
 
     async def _kept(self, ref: Ref, fact: Any, agent: str | None = None) -> Any:
         if self._embedder is None:
@@ -234,28 +234,27 @@ class GuardedVectors(VectorStoreBase):
         return agent_name(payload.get("agent_id") or payload.get("user_id") or self._border.agent)
 
     async def _beside(self, key: Any, payload: Any, agent: str | None = None) -> bool:
-        """Whether what stands in a payload beside its fact may be used, and its id; a payload without a fact is all of
-        that."""
+        """Whether the id and the fields of a payload beside its fact may be used."""
         rest = {name: value for name, value in payload.items() if name not in _KNOWN}
         done = await self._border.clean(rest, partial(self._border.document, agent=agent), dialect="langchain")
         names = (key, *(payload.get(name, "") for name in _KNOWN[1:]))
         return not done.changed and await self._border.names(*names)
 
     def _shown(self, found: Any) -> Any:
-        """Those of some hits that may be read."""
+        """The hits that may be read."""
         if not found:
             return found
         found = [
-            one for one in still(list(found)) if not one.payload or self._border.wait(self._beside, one.id, one.payload)
+            hit for hit in still(list(found)) if not hit.payload or self._border.wait(self._beside, hit.id, hit.payload)
         ]
         full = [
-            (self._ref(one.id, one.payload), one.payload["data"]) for one in found if (one.payload or {}).get("data")
+            (self._ref(hit.id, hit.payload), hit.payload["data"]) for hit in found if (hit.payload or {}).get("data")
         ]
         shown = self._border.wait(self._border.readable, full)
-        return [one for one in found if not (one.payload or {}).get("data") or self._ref(one.id, one.payload) in shown]
+        return [hit for hit in found if not (hit.payload or {}).get("data") or self._ref(hit.id, hit.payload) in shown]
 
     def insert(self, vectors: Sequence[Any], payloads: Any = None, ids: Any = None) -> Any:
-        """Store what is not held."""
+        """Store the facts that are not held."""
         if payloads is None:
             return self._store.insert(vectors=vectors, payloads=payloads, ids=ids)
         ids = [str(uuid4()) for _ in vectors] if ids is None else ids
@@ -270,22 +269,22 @@ class GuardedVectors(VectorStoreBase):
             self._store.insert(vectors=some, payloads=texts, ids=keys)
 
     def update(self, vector_id: Any, vector: Any = None, payload: Any = None) -> Any:
-        """Change what is not held; of a held change nothing is written."""
+        """Change a fact; a held change is not written."""
         payload = still(payload)
         made = (vector, payload) if payload is None else self._allowed(vector_id, vector, payload)
         if made is not None:
             self._store.update(vector_id, vector=made[0], payload=made[1])
 
     def search(self, query: Any, vectors: Any, top_k: int = 5, filters: Any = None) -> Any:
-        """What may be read."""
+        """The hits that may be read."""
         return self._shown(self._store.search(query=query, vectors=vectors, top_k=top_k, filters=filters))
 
     def keyword_search(self, query: Any, top_k: int = 5, filters: Any = None) -> Any:
-        """What may be read."""
+        """The hits that may be read."""
         return self._shown(self._store.keyword_search(query=query, top_k=top_k, filters=filters))
 
     def search_batch(self, queries: Any, vectors_list: Any, top_k: int = 1, filters: Any = None) -> Any:
-        """What may be read, for each query."""
+        """The hits that may be read, for each query."""
         found = self._store.search_batch(queries, vectors_list, top_k=top_k, filters=filters)
         return [self._shown(hits) for hits in found]
 
@@ -295,7 +294,7 @@ class GuardedVectors(VectorStoreBase):
         return next(iter(self._shown([found])), None) if found is not None else None
 
     def list(self, filters: Any = None, top_k: Any = None) -> Any:
-        """What may be read, in the shape the store answers in."""
+        """The records that may be read, in the shape of the store's answer."""
         found = self._store.list(filters=filters, top_k=top_k)
         if isinstance(found, (tuple, list)) and found and isinstance(found[0], list):
             return type(found)([self._shown(found[0]), *found[1:]])
@@ -311,28 +310,28 @@ class GuardedVectors(VectorStoreBase):
         return self._store.delete(vector_id)
 
     def create_col(self, *arguments: Any, **named: Any) -> Any:
-        """As the store behind it does."""
+        """Calls the wrapped store."""
         return self._store.create_col(*arguments, **named)
 
     def list_cols(self) -> Any:
-        """As the store behind it does."""
+        """Calls the wrapped store."""
         return self._store.list_cols()
 
     def delete_col(self) -> Any:
-        """As the store behind it does."""
+        """Calls the wrapped store."""
         return self._store.delete_col()
 
     def col_info(self) -> Any:
-        """As the store behind it does."""
+        """Calls the wrapped store."""
         return self._store.col_info()
 
     def reset(self) -> Any:
-        """As the store behind it does."""
+        """Calls the wrapped store."""
         return self._store.reset()
 
 
 def _hash(fact: str) -> str:
-    """As mem0 knows a fact again."""
+    """The hash by which mem0 recognizes a fact."""
     return hashlib.md5(fact.encode(), usedforsecurity=False).hexdigest()
 
 
@@ -345,7 +344,7 @@ def _keywords(fact: str) -> str:
 
 
 class VectorRecords:
-    """A mem0 vector store as repairs write to it: text and scope come back; other metadata of a held fact does not."""
+    """A mem0 vector store, as repairs use it: they restore text and scope of a fact, not its other metadata."""
 
     def __init__(self, store: Any, embedder: Any) -> None:
         self._store, self._embedder = store, embedder
@@ -370,7 +369,7 @@ class VectorRecords:
         """Every record, or those of one scope."""
         found = self._store.list(top_k=1_000_000)
         hits = found[0] if isinstance(found, (tuple, list)) and found and isinstance(found[0], list) else found
-        for one in hits or ():
-            scope = _scope(one.payload or {})
-            if (one.payload or {}).get("data") and namespace in (None, scope):
-                yield scope, str(one.id), one.payload["data"]
+        for hit in hits or ():
+            scope = _scope(hit.payload or {})
+            if (hit.payload or {}).get("data") and namespace in (None, scope):
+                yield scope, str(hit.id), hit.payload["data"]

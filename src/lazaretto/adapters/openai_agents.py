@@ -46,15 +46,15 @@ except ImportError:
 
 
 _BROUGHT = ("output", "outputs", "results", "error", "tools")
-"""Fields of an item in which something comes from outside."""
+"""Fields of an item that hold content from outside."""
 _PLACE = ("item_id", "output_index", "content_index", "summary_index")
-"""Fields of an event that say which text it goes on with."""
+"""Fields of an event that name the text it continues."""
 _ECHO: dict[str, Any] = {"instructions": None, "prompt": None, "tools": []}
 _BY_ROLE = {"user": Border.user, "system": Border.system, "developer": Border.system, "assistant": Border.said}
 
 
 async def cleaned_item(border: Border, item: Any, agent: str | None = None, *, earlier: bool = False) -> Any:
-    """An input item with a notice for what is held in it; every field of it counts. ``earlier``: it comes from a
+    """An input item with a notice in place of each held part; every field counts. ``earlier``: it comes from a
     history."""
     item = still(item)
     if not isinstance(item, Mapping):
@@ -73,7 +73,7 @@ async def cleaned_item(border: Border, item: Any, agent: str | None = None, *, e
 
 
 def guard_run_config(guard: Guard | SyncGuard, config: RunConfig | None = None) -> RunConfig:
-    """A run configuration that judges what every model of the run is about to read, after handoffs too."""
+    """A run configuration that judges the input of every model of the run, after handoffs too."""
     border, config = Border(guard), config or RunConfig()
     before = config.call_model_input_filter
 
@@ -83,16 +83,16 @@ def guard_run_config(guard: Guard | SyncGuard, config: RunConfig | None = None) 
             given = before(data)
             given = await given if inspect.isawaitable(given) else given
         agent = agent_name(data.agent.name)
-        told = given.instructions and await border.system(given.instructions, agent=agent)
+        instructions = given.instructions and await border.system(given.instructions, agent=agent)
         items = [await cleaned_item(border, item, agent, earlier=True) for item in given.input]
-        return replace(given, input=items, instructions=told)
+        return replace(given, input=items, instructions=instructions)
 
     return replace(config, call_model_input_filter=judged)
 
 
 def guard_tool(guard: Guard | SyncGuard, tool: FunctionTool, *, agent: str = "agent") -> FunctionTool:
-    """The same tool behind the guard: what it returns is copied and judged, and the copy is its result, with notices
-    where something in it is held. A guardrail of the SDK could only allow or refuse what the tool still holds."""
+    """The same tool behind the guard: its result is copied and judged, and the copy is handed on, with notices in
+    place of held parts. A guardrail of the SDK could only allow or refuse an object that the tool still holds."""
     border, made = Border(guard, agent), copy.copy(tool)
     inner = made.on_invoke_tool
 
@@ -110,7 +110,7 @@ def guard_tool_input(
 ) -> ToolInputGuardrail[Any]:
     """A guardrail for ``function_tool(tool_input_guardrails=[...])``: asks whether the tool may be called now.
 
-    A call that may not be made is answered with a notice. Nobody is asked where the policy has no table ``[actions]``.
+    A refused call is answered with a notice. Without a table ``[actions]`` in the policy every call is allowed.
     """
     border = Border(guard, agent)
 
@@ -120,9 +120,9 @@ def guard_tool_input(
             given: Any = json.loads(call.tool_arguments or "{}")
         except ValueError:
             given = {"input": call.tool_arguments}
-        tool = next((one for one in data.agent.tools if getattr(one, "name", None) == call.tool_name), None)
-        told = {"description": description or getattr(tool, "description", ""), "schema": schema_of(tool)}
-        refused = await border.may_call(str(call.tool_name), given, agent=agent_name(data.agent.name), **told)
+        tool = next((known for known in data.agent.tools if getattr(known, "name", None) == call.tool_name), None)
+        details = {"description": description or getattr(tool, "description", ""), "schema": schema_of(tool)}
+        refused = await border.may_call(str(call.tool_name), given, agent=agent_name(data.agent.name), **details)
         if refused is None:
             return ToolGuardrailFunctionOutput.allow()
         return ToolGuardrailFunctionOutput.reject_content(refused)
@@ -131,12 +131,12 @@ def guard_tool_input(
 
 
 def guard_session(guard: Guard | SyncGuard, session: Any, *, agent: str = "agent") -> GuardedSession:
-    """The same session behind the guard: what is held is neither kept nor read again."""
+    """The same session behind the guard: held content is neither kept nor read again."""
     return GuardedSession(session, Border(guard, agent))
 
 
 class GuardedSession(SessionABC):
-    """A session in whose items everything that is held gives way to a notice."""
+    """A session that puts a notice in place of each held part of its items."""
 
     def __init__(self, session: Any, border: Border) -> None:
         self._session, self._border = session, border
@@ -144,26 +144,26 @@ class GuardedSession(SessionABC):
         self.session_settings = getattr(session, "session_settings", None)
 
     async def get_items(self, limit: int | None = None, **more: Any) -> list[Any]:
-        """What was said, without what is held by now."""
+        """The items, with notices in place of parts that are held now."""
         found = await self._session.get_items(limit, **more)
         return [await cleaned_item(self._border, item, earlier=True) for item in found]
 
     async def add_items(self, items: list[Any], **more: Any) -> None:
-        """Keep what was said, without what is held."""
+        """Keep items, with notices in place of held parts."""
         await self._session.add_items([await cleaned_item(self._border, item) for item in items], **more)
 
     async def pop_item(self, **more: Any) -> Any:
-        """The newest item, taken away; with a notice for what is held in it by now."""
+        """Remove the newest item; returned with notices in place of parts that are held now."""
         item = await self._session.pop_item(**more)
         return item if item is None else await cleaned_item(self._border, item, earlier=True)
 
     async def clear_session(self, **more: Any) -> None:
-        """Forget everything that was said."""
+        """Forget all items."""
         await self._session.clear_session(**more)
 
 
 def guard_model(guard: Guard | SyncGuard, model: Model, *, agent: str = "agent") -> GuardedModel:
-    """The same model behind the guard: its answers are judged before anybody acts on them; streams are held back."""
+    """The same model behind the guard: its answers are judged before they are acted on; streams are held back."""
     return GuardedModel(model, Border(guard, agent))
 
 
@@ -174,12 +174,12 @@ class GuardedModel(Model):
         self._model, self._border = model, border
 
     async def get_response(self, *arguments: Any, **named: Any) -> ModelResponse:
-        """The model's answer, without what is held."""
+        """The model's answer, with notices in place of held parts."""
         response = await self._model.get_response(*arguments, **named)
         return replace(response, output=await self._cleaned(still(response.output)))
 
     async def stream_response(self, *arguments: Any, **named: Any) -> AsyncIterator[Any]:
-        """The model's stream, once all of it was judged; of a held one its end alone, without what is held."""
+        """The model's stream, once all of it was judged; of a held stream only its end, with notices."""
         events = [still(_without_echo(event)) async for event in self._model.stream_response(*arguments, **named)]
         if not await self._holds(events):
             for event in events:
@@ -187,7 +187,7 @@ class GuardedModel(Model):
             return
         whole = getattr(events[-1], "response", None)
         output = await self._cleaned(whole.output) if whole is not None else []
-        if whole is None or output is whole.output:  # what is held was said on its way there
+        if whole is None or output is whole.output:  # the held part stood in the stream, not in its end
             output = [_message("withheld", f"{NOTICE}: a part of the stream is held]")]
         yield _end(output, whole)
 
@@ -196,11 +196,11 @@ class GuardedModel(Model):
         await self._model.close()
 
     def get_retry_advice(self, request: Any) -> Any:
-        """What the model says about a failure."""
+        """The model's advice about a failure."""
         return self._model.get_retry_advice(request)
 
     async def _holds(self, events: list[Any]) -> bool:
-        """Whether something is held in a stream: in what it says bit by bit, each text whole, or anywhere else."""
+        """Whether a part of a stream is held: its texts, each put together from the pieces, or any other field."""
         bits: dict[tuple[str, ...], str] = {}
         rest: list[Any] = []
         for event in events:
@@ -217,7 +217,7 @@ class GuardedModel(Model):
         return output if all(new is old for new, old in zip(done, output, strict=True)) else done
 
     async def _cleaned_output(self, item: Any) -> Any:
-        """An item of an answer; one in which anything is held gives way to a message that says so."""
+        """An item of an answer; where a part of it is held, a message with the notice instead."""
         done = await self._border.clean(item, self._border.said, dialect="openai-responses")
         if not done.changed:
             return item
@@ -230,7 +230,7 @@ class GuardedModel(Model):
 
 
 def _without_echo(event: Any) -> Any:
-    """An event without what an endpoint repeats of the request: nobody reads it, and nobody judged it."""
+    """An event without the request that an endpoint repeats in it: it is not read, and was not judged."""
     whole = getattr(event, "response", None)
     if whole is None:
         return event

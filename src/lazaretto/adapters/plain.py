@@ -26,10 +26,10 @@ _MOST = 100_000
 
 
 def guard_tool(guard: Guard | SyncGuard, *, agent: str = "agent") -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A function whose result is judged as a tool's: whatever in it is held gives way to a notice.
+    """A function whose result is judged as a tool's result: held parts are replaced by a notice.
 
-    Objects are read by their attributes, errors by what they say; a generator is read to its end and judged as a
-    whole. What cannot be read is withheld. Where the policy has a table ``[actions]``, the call itself is asked about
+    Objects are read by their attributes, errors by their messages; a generator is read to its end and judged as a
+    whole. Unreadable parts are withheld. Where the policy has a table ``[actions]``, the call itself is asked about
     first (``authorize``); one that may not be made returns a notice instead.
     """
     border = Border(guard, agent)
@@ -50,7 +50,7 @@ def guard_tool(guard: Guard | SyncGuard, *, agent: str = "agent") -> Callable[[C
 
 
 def guard_agent(guard: Guard | SyncGuard, *, agent: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A function that speaks for an agent: what it returns is judged before anybody acts on it.
+    """A function that answers for an agent: its result is judged before it is acted on.
 
     A generator is held back: its parts leave when the whole was judged, or the notice alone.
     """
@@ -100,7 +100,7 @@ def _wrapped(
                 parts = list(itertools.islice(result, _MOST + 1))
                 return cast(R, iter(border.wait(_judged, parts, clean)))
         except Exception as error:
-            raise border.wait(_as_told, error, clean) from None
+            raise border.wait(_readable_error, error, clean) from None
         if inspect.isawaitable(result):
             return cast(R, _later(result, clean))
         if inspect.isasyncgen(result):
@@ -116,7 +116,7 @@ async def _later(result: Awaitable[Any], clean: Clean) -> Any:
         if isinstance(found, Iterator):
             return iter(await _judged(list(itertools.islice(found, _MOST + 1)), clean))
     except Exception as error:
-        raise await _as_told(error, clean) from None
+        raise await _readable_error(error, clean) from None
     return _held_back(found, clean) if inspect.isasyncgen(found) else await clean(found)
 
 
@@ -128,20 +128,20 @@ async def _held_back(stream: AsyncIterator[Any], clean: Clean) -> AsyncIterator[
             if len(parts) > _MOST:
                 break
     except Exception as error:
-        raise await _as_told(error, clean) from None
+        raise await _readable_error(error, clean) from None
     for part in await _judged(parts, clean):
         yield part
 
 
 async def _judged(parts: list[Any], clean: Clean) -> list[Any]:
-    """All parts of a generator, or what may be read of them: texts are one text, which may be cut anywhere."""
+    """The readable parts of a generator; its texts are judged as one text, since it may be cut anywhere."""
     if len(parts) > _MOST:
         return [f"{NOTICE}: it has no end, and could not be judged]"]
     parts = still(parts)
     whole = "".join(part for part in parts if isinstance(part, str))
-    said = await clean(whole)
-    if said != whole:
-        return [said]
+    judged_text = await clean(whole)
+    if judged_text != whole:
+        return [judged_text]
     others = [part for part in parts if not isinstance(part, str)]
     done = await clean(others) if others else others
     if not isinstance(done, list):
@@ -150,7 +150,7 @@ async def _judged(parts: list[Any], clean: Clean) -> list[Any]:
     return [part if isinstance(part, str) else next(judged) for part in parts]
 
 
-async def _as_told(error: Exception, clean: Clean) -> Exception:
-    """An error as it may be read: itself, or one that says no more than the notice."""
-    said = await clean(error)
-    return error if said is error else RuntimeError(str(said))
+async def _readable_error(error: Exception, clean: Clean) -> Exception:
+    """The error itself, or an error with the notice alone where the message is held."""
+    judged = await clean(error)
+    return error if judged is error else RuntimeError(str(judged))

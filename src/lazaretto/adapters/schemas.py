@@ -9,14 +9,14 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 
 def schema_of(tool: Any) -> Mapping[str, Any] | None:
-    """What a framework's tool, or a plain function, says of its arguments; None where it says nothing."""
+    """The JSON schema of the arguments of a framework's tool or a plain function; None where it has none."""
     if isinstance(tool, (types.FunctionType, types.MethodType)):
         return _of_function(tool)
     given = getattr(tool, "params_json_schema", None) or getattr(tool, "parameters", None)
     shape = getattr(getattr(tool, "args_schema", None), "model_json_schema", None)
     try:
         found = given() if callable(given) else given or (shape() if callable(shape) else None)
-    except Exception:  # a framework that cannot describe its own tool: the arguments of the call tell enough
+    except Exception:  # a framework that cannot describe its own tool: the arguments of the call are enough
         return None
     if isinstance(found, Mapping):
         return found
