@@ -37,6 +37,7 @@ LIMITS = {
     "external_stores": 0,
     "learn": 0,
     "adapters": 1,
+    "models": 13,
     "picture_worker": 0,
     "pictures": 0,
     "reports": 0,

@@ -38,7 +38,7 @@ class CachedChat:
     """Wraps a deterministic chat model; anything sampled or failed is asked again."""
 
     def __init__(self, chat: ChatModel, folder: Path | str | None = None) -> None:
-        """``folder``: where answers are kept. Only what no other batch could change may be shared between runs."""
+        """``folder``: where answers are kept. Share it between runs only where answers do not depend on their batch."""
         self.chat = chat
         self.name = chat.name
         self.computed = 0
@@ -54,7 +54,7 @@ class CachedChat:
         fresh: dict[str, Request] = {}
         for place, (key, request) in enumerate(zip(keys, requests, strict=True)):
             if key not in self._known:
-                # what is sampled differs each time: it stands alone and is not remembered
+                # a sampled answer differs each time: it is not shared and not remembered
                 fresh.setdefault(key if request.temperature == 0 else f"{key}:{place}", request)
         made = await self.chat.complete(list(fresh.values())) if fresh else []
         self.computed += len(fresh)

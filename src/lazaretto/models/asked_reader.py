@@ -49,14 +49,14 @@ QUESTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class ModelAddress:
-    """Where the model is, and what it is called there."""
+    """The address of the model, and its name there."""
 
     url: str
     model: str
 
     @classmethod
     def read(cls, words: str) -> ModelAddress:
-        """``https://host/v1#model``; ``ValueError`` says what is missing."""
+        """``https://host/v1#model``; ``ValueError`` names the missing part."""
         url, _, model = words.partition("#")
         if not url.startswith(("https://", "http://")) or not model:
             raise ValueError("an address and the model's name there, as in endpoint:http://localhost:8080/v1#qwen")
@@ -94,13 +94,13 @@ class AskedReader:
 
     def _answer(self, question: str, window: str, until: float) -> tuple[float, int]:
         mark = secrets.token_hex(8)
-        said = f"<text {mark}>\n{window}\n</text {mark}>\n\n{question} Answer yes or no."
-        turns = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": said}]
+        prompt = f"<text {mark}>\n{window}\n</text {mark}>\n\n{question} Answer yes or no."
+        turns = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": prompt}]
         body = {"model": self._address.model, "messages": turns, "max_tokens": 1, "temperature": 0}
         answer = self._post({**body, "logprobs": True, "top_logprobs": 20}, until - time.monotonic())
         try:
             first = answer["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
-            chances = [(str(one["token"]), float(one["logprob"])) for one in first]
+            chances = [(str(choice["token"]), float(choice["logprob"])) for choice in first]
         except (KeyError, IndexError, TypeError, ValueError):
             raise BadAnswer(f"{self._address.url} answers without logprobs; use a server that has them") from None
         usage = answer.get("usage")

@@ -28,14 +28,14 @@ FOLDER = "LAZARETTO_CACHE"
 _FORM = "1"
 _DIGEST = 32
 _FORGOTTEN_S = 30 * 24 * 3600
-"""What no process used for so long was made from other weights than today's: it is deleted."""
+"""Seconds after which an unused file is deleted: it was made from other weights than today's."""
 _log = logging.getLogger(__name__)
 
 Arrays = Mapping[str, NDArray[Any]]
 
 
 def built(name: str, made_from: Iterable[str | bytes], make: Callable[[], Arrays]) -> Arrays:
-    """What ``make`` answers with, from disk where an earlier process has kept it.
+    """The arrays of ``make``, from disk where an earlier process kept them.
 
     ``made_from`` names everything that the arrays depend on, the versions of libraries included.
     """
@@ -63,7 +63,7 @@ def digest_of(arrays: Arrays) -> bytes:
 
 
 def source_of(*files: str) -> bytes:
-    """A digest of the code that makes them, to be named in ``made_from``: ``__file__`` of each module."""
+    """A digest of the code that makes the arrays, to be named in ``made_from``: ``__file__`` of each module."""
     return hashlib.sha256(b"".join(hashlib.sha256(Path(file).read_bytes()).digest() for file in files)).digest()
 
 
@@ -108,7 +108,7 @@ def _read(path: Path, key: bytes) -> Arrays | None:
         if not _is_ours(state, stat.S_ISREG):
             return None
         try:
-            data = file.read()  # a copy: what is checked is what is used, whatever happens to the file afterwards
+            data = file.read()  # a copy: the checked bytes are the used ones, even if the file changes afterwards
             if time.time() - state.st_mtime > _FORGOTTEN_S / 2:
                 os.utime(file.fileno())
         except OSError:

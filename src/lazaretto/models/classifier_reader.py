@@ -14,7 +14,7 @@ _EDGE = 1e-6
 
 
 class ClassifierReader:
-    """One model and the question it answers: its chance that the text is what is asked for, as log-odds."""
+    """One model and the question it answers: its log-odds that the answer is yes."""
 
     def __init__(self, where: str, task: str, labels: Sequence[str] = (), model: GuardModel | None = None) -> None:
         """``where``: a folder, or ``hf:owner/name``. ``labels``: the classes that count as found."""
@@ -22,7 +22,7 @@ class ClassifierReader:
         self.name = self._model.name
 
     def read(self, text: str, most_seconds: float = 10.0) -> SecondReading:
-        """Its worst window."""
+        """The reading of the worst window."""
         found = self._model.score(text[:MOST_CHARACTERS])
         chance = min(max(found.risk, _EDGE), 1 - _EDGE)
         odds = math.log(chance / (1 - chance))

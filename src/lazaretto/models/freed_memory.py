@@ -7,7 +7,7 @@ import ctypes
 
 
 def give_back_memory() -> None:
-    """Hand back what is free: 135 MB of a worker after its gates were loaded, 90 MB after a model that only some texts
+    """Hand free memory back: 135 MB of a worker after its gates were loaded, 90 MB after a model that only some texts
     need."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

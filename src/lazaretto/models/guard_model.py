@@ -40,12 +40,12 @@ _SHIELD_PROMPT = (
 
 @dataclass(frozen=True, slots=True)
 class GuardScore:
-    """What the model made of a text."""
+    """The model's score of a text."""
 
     risk: float
     """In [0, 1]."""
     label: str
-    """What it calls the worst part: a class name, ``unsafe`` or ``Yes``."""
+    """The label of the worst part: a class name, ``unsafe`` or ``Yes``."""
     tokens: int
 
 
@@ -54,7 +54,7 @@ class GuardModel:
 
     def __init__(self, model: str, kind: Kind = "auto", harmful: Sequence[str] = ()) -> None:
         """``model``: a folder, or ``hf:owner/name``. ``harmful``: names of the classes that count as harmful, where
-        they do not speak for themselves."""
+        the names alone do not show it."""
         self.name = model.removeprefix(HUB) if model.startswith(HUB) else Path(model).name
         self._where, self._kind, self._harmful_names = model, kind, frozenset(harmful)
         self._lock = threading.Lock()

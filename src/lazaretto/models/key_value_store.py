@@ -15,7 +15,7 @@ _BUSY_SECONDS = 120.0
 
 
 class KeyValueStore:
-    """What was computed before. A key's first value stays; what a kill cut short was never there."""
+    """Computed values by key. The first value of a key stays; a write that a kill cut short leaves nothing."""
 
     def __init__(self, file: Path | None = None) -> None:
         """Without a ``file`` nothing outlives the object."""
@@ -28,7 +28,7 @@ class KeyValueStore:
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.execute(_TABLE)
         except sqlite3.DatabaseError as error:
-            raise StoreDamaged(f"{file}: {error}; delete it, and what it held is computed again") from None
+            raise StoreDamaged(f"{file}: {error}; delete it, and its values are computed again") from None
 
     def __len__(self) -> int:
         return int(self._db.execute("SELECT count(*) FROM entries").fetchone()[0])

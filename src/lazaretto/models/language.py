@@ -1,4 +1,4 @@
-"""Which language a text is in, sentence by sentence: what a model cannot read it must not judge."""
+"""The language of a text, sentence by sentence: a model must not judge a text that it cannot read."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _NEAR_ENGLISH = ("pcm",)
 _LAST_LATIN = "\u024f"
 
 MOST_PIECES = 2_000
-"""Sentences told apart of one text: more than any model here reads of it."""
+"""The most sentences of one text whose language is found: more than any model here reads."""
 _PIECE_WORDS = 16
-"""A longer sentence is told apart in parts: it may change its language half-way."""
+"""Words; a longer sentence is split into parts, since it may change its language half-way."""
 _LEAST_LETTERS, _LEAST_WORDS = 20, 4
 """Of a piece in Latin letters; a shorter one goes with its neighbour."""
 _LEAST_SIGNS = 8
@@ -47,7 +47,7 @@ _OWN_SHARE_OF_SHORT = 0.02
 _FEW_WORDS, _OWN_WORDS = 6, 0.6
 """So many words within a piece are surely in a known language when these are together more likely than this."""
 _SHORT = 40
-"""Letters of a piece that tells little of its language."""
+"""Letters; the language of a shorter piece is less certain."""
 
 _LATIN_EXTRA = "\u1e00-\u1eff\ufb00-\ufb06\uff21-\uff3a\uff41-\uff5a"
 _RUN = re.compile(rf"[^\W\d_A-Za-z\u00aa-\u024f{_LATIN_EXTRA}]+")
@@ -62,7 +62,7 @@ _CODE = re.compile(r"^-|[{}<>=|\\$#*_/@\[\]]|\d|\w\(|\.\w|[a-z][A-Z]")
 
 
 _BEFORE_CLOCK = 16
-"""Sentences that are told apart between two looks at the clock."""
+"""Sentences between two checks of the clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,11 @@ class Stretch:
     start: int
     end: int
     language: str
-    """Its code; ``und`` where it cannot be told."""
+    """Its code; ``und`` where it is unknown."""
     latin: bool
     """Whether it is written in Latin letters."""
     sure: bool = True
-    """False for names, titles and other fragments: too little to be told apart from a sentence."""
+    """False for names, titles and other fragments, which are too short for a sentence."""
     inner: tuple[tuple[int, int], ...] = ()
     """Where a few of its words are surely in a known language: a sentence may change its language half-way."""
 
@@ -94,10 +94,10 @@ def language_of(text: str) -> str:
 
 
 class Languages:
-    """What the sentences of one text look like; told apart once, for all who know other languages.
+    """The languages of the sentences of one text, found once for all readers.
 
     ``until``: as of ``processor_time.is_over``. Sentences that there was no time for count as known, and ``whole`` is
-    False: whoever asks has no time left to read them either, and says so.
+    False: the caller has no time left to read them either, and reports that.
     """
 
     def __init__(self, text: str, until: float = math.inf) -> None:
@@ -111,7 +111,7 @@ class Languages:
                 self.whole = False
                 break
             piece = self._rest[start:end]
-            if piece not in known:  # what is said twice is told once
+            if piece not in known:  # equal sentences are ranked once
                 known[piece] = _ranked(piece)
             made.append((start, end, known[piece]))
         self._pieces = tuple(made)
@@ -131,14 +131,18 @@ class Languages:
             if number % _BEFORE_CLOCK == _BEFORE_CLOCK - 1 and is_over(until):
                 self.whole = False
                 break
-            one = _in_another(self._rest, start, end, ranked, known)
-            if one is None:
+            stretch = _in_another(self._rest, start, end, ranked, known)
+            if stretch is None:
                 continue
-            if latin and latin[-1].language == one.language and not self._rest[latin[-1].end : one.start].strip():
-                latin[-1] = replace(latin[-1], end=one.end, inner=(*latin[-1].inner, *one.inner))
+            if (
+                latin
+                and latin[-1].language == stretch.language
+                and not self._rest[latin[-1].end : stretch.start].strip()
+            ):
+                latin[-1] = replace(latin[-1], end=stretch.end, inner=(*latin[-1].inner, *stretch.inner))
             else:
-                latin.append(one)
-        found = tuple(sorted((*self._other, *latin), key=lambda one: one.start))
+                latin.append(stretch)
+        found = tuple(sorted((*self._other, *latin), key=lambda stretch: stretch.start))
         if not found and self.main not in known and _prose(self._text[:_READ]):
             return (Stretch(0, len(self._text), self.main, True, sure=False),)
         return found
@@ -152,10 +156,10 @@ def unknown_stretches(text: str, known: Collection[str]) -> tuple[Stretch, ...]:
 def without(text: str, stretches: Sequence[Stretch]) -> str:
     """The text with spaces where these stretches stand; offsets stay as they are."""
     parts, at = [], 0
-    for one in sorted(stretches, key=lambda one: one.start):
-        start = max(one.start, at)
-        parts += [text[at:start], " " * (one.end - start)]
-        at = max(at, one.end)
+    for stretch in sorted(stretches, key=lambda stretch: stretch.start):
+        start = max(stretch.start, at)
+        parts += [text[at:start], " " * (stretch.end - start)]
+        at = max(at, stretch.end)
     return "".join((*parts, text[at:]))
 
 
@@ -195,38 +199,38 @@ def _other(text: str, runs: list[tuple[int, int]], letters: int, many: bool, *, 
 
 
 def _pieces(text: str) -> Iterator[tuple[int, int]]:
-    """Sentences in Latin letters, long ones in parts, short ones together with what follows."""
-    made, piece, told, words = 0, -1, 0, 0
+    """Sentences in Latin letters: long ones in parts, short ones joined with the next."""
+    made, piece, seen, words = 0, -1, 0, 0
     last = 0
     for found in _WORD.finditer(text):
-        if piece >= 0 and "\n" in text[last : found.start()] and told >= _LEAST_LETTERS and words >= _LEAST_WORDS:
+        if piece >= 0 and "\n" in text[last : found.start()] and seen >= _LEAST_LETTERS and words >= _LEAST_WORDS:
             yield piece, last
             made, piece = made + 1, -1
         if made >= MOST_PIECES:
             return
         if piece < 0:
-            piece, told, words = found.start(), 0, 0
+            piece, seen, words = found.start(), 0, 0
         letters = sum(c.isalpha() and c <= "\u1eff" for c in found[0])
-        told, words, last = told + letters, words + (letters > 0), found.end()
+        seen, words, last = seen + letters, words + (letters > 0), found.end()
         ended = words >= _PIECE_WORDS or _ENDS.search(found[0]) is not None
-        if ended and told >= _LEAST_LETTERS and words >= _LEAST_WORDS:
+        if ended and seen >= _LEAST_LETTERS and words >= _LEAST_WORDS:
             yield piece, last
             made, piece = made + 1, -1
-    if piece >= 0 and told >= _LEAST_LETTERS and words >= _LEAST_WORDS:
+    if piece >= 0 and seen >= _LEAST_LETTERS and words >= _LEAST_WORDS:
         yield piece, last
 
 
 _Ranked = tuple[list[tuple[str, float]], int]
-"""Languages with how likely each is, and of how many letters that was told."""
+"""Languages, each with its probability, and the number of letters they were found from."""
 
 
 def _ranked(piece: str) -> _Ranked | None:
-    """What language a piece may be in; None where it is no sentence."""
+    """The possible languages of a piece; None where it is no sentence."""
     words = _words(piece)
     if len(words) < _LEAST_WORDS or not _prose(piece):
         return None
-    said = " ".join(words)
-    return _identifier().rank(said), sum(map(str.isalpha, said))
+    prose = " ".join(words)
+    return _identifier().rank(prose), sum(map(str.isalpha, prose))
 
 
 def _in_another(text: str, start: int, end: int, ranked: _Ranked | None, known: Collection[str]) -> Stretch | None:
@@ -248,7 +252,7 @@ def _known_words(text: str, start: int, end: int, known: Collection[str]) -> Ite
 
 
 def _own(ranked: Sequence[tuple[str, float]], known: Collection[str]) -> float:
-    """How likely the known languages are together."""
+    """The probability of all known languages together."""
     return sum(share for language, share in ranked if language in known or language in _NEAR_ENGLISH)
 
 
@@ -258,7 +262,7 @@ def _words(piece: str) -> list[str]:
 
 
 def _prose(piece: str) -> bool:
-    """Whether it is made of sentences, not of names, an address, code or a table."""
+    """Whether a piece consists of sentences, not of names, an address, code or a table."""
     words, total = _words(piece), len(piece.split())
     plain = [word for word in words if not word[:1].isupper() or word.isupper()]
     titled = len(words) >= 2 * _LEAST_WORDS and piece.count(",") * 5 < len(words)

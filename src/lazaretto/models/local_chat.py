@@ -85,14 +85,14 @@ class LocalChat:
         with self._lock:
             try:
                 tokenizer, model = self._load()
-                text, asked, said = _generate(tokenizer, model, request)
+                text, asked, answered = _generate(tokenizer, model, request)
             except ModelUnavailable as error:
                 return Completion("", fault=str(error))
             except (RuntimeError, ValueError, IndexError) as error:
                 return Completion("", fault=f"{type(error).__name__}: {error}")
         ms = (time.perf_counter() - started) * 1000.0
         fault = "" if text.strip() else "empty answer"
-        return Completion(text, asked, said, 0, ms, fault)
+        return Completion(text, asked, answered, 0, ms, fault)
 
 
 def _generate(tokenizer: Any, model: Any, request: Request) -> tuple[str, int, int]:

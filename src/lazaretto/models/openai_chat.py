@@ -46,7 +46,7 @@ class CircuitBreaker:
         return False
 
     def report(self, worked: bool) -> None:
-        """What became of an attempt."""
+        """Record whether an attempt worked."""
         self._trying = False
         if worked:
             self._failed, self._opened = 0, None
@@ -59,12 +59,12 @@ class CircuitBreaker:
 _RETRY_STATUS = frozenset({408, 409, 425, 429})
 _MEDIA = ((b"\x89PNG", "image/png"), (b"\xff\xd8", "image/jpeg"), (b"GIF8", "image/gif"), (b"RIFF", "image/webp"))
 LONGEST_WAIT_S = 20.0
-"""No pause between two attempts is longer, whatever the server asks for."""
+"""The longest pause between two attempts, even where the server asks for more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a model is, and how patiently it is asked. A policy uses the same names."""
+    """The address of a model, with timeouts and retries. A policy uses the same names."""
 
     __pydantic_config__ = CLOSED
     model: Annotated[str, Field(description="Name the endpoint knows, or a folder or GGUF file for a local model.")]
@@ -253,7 +253,7 @@ class OpenAIChat:
         return _Failure(words, True, None if error is None else 0.0)
 
     def _refused(self, status: int, words: str, headers: Mapping[str, str]) -> _Failure:
-        """What a refusal means: wait and retry, say it otherwise, or give up."""
+        """The failure for a refusal: retry after a pause, retry in another form, or give up."""
         if status in _RETRY_STATUS or status >= 500:
             return _Failure(words, True, _retry_after(headers), counts=status != 429)
         if status in (400, 422) and "response_format" in words and self._structured != "off":

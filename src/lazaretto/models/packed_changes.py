@@ -33,7 +33,7 @@ def packed(name: str, change: NDArray[Any], bits: int) -> dict[str, NDArray[Any]
 
 
 def packed_changes(arrays: Mapping[str, NDArray[Any]], bits: int) -> dict[str, NDArray[Any]]:
-    """All of a file: changes packed, whatever else it holds as it is."""
+    """All arrays of a file: changes packed, other arrays unchanged."""
     found: dict[str, NDArray[Any]] = {}
     for name, value in arrays.items():
         found.update(packed(name, value, bits) if name.endswith((".lora_a", ".lora_b")) else {name: value})
@@ -41,7 +41,7 @@ def packed_changes(arrays: Mapping[str, NDArray[Any]], bits: int) -> dict[str, N
 
 
 def unpacked_changes(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.float32]]:
-    """All of a file: ``<name>.lora_a`` (r, in) and ``<name>.lora_b`` (out, r); whatever else it holds, as it is."""
+    """All arrays of a file: ``<name>.lora_a`` (r, in), ``<name>.lora_b`` (out, r); other arrays unchanged."""
     found: dict[str, NDArray[np.float32]] = {}
     for name, value in arrays.items():
         plain, _, kind = name.rpartition(".")

@@ -1,4 +1,4 @@
-"""What a model backend is: one method that takes a batch, so that a backend can be as parallel as it likes."""
+"""Interfaces of model backends: one method that takes a batch, so that a backend can be as parallel as it likes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Completion:
     """The part of ``prompt_tokens`` that the server says it took from its prompt cache."""
     ms: float = 0.0
     fault: str = ""
-    """Empty when all went well; else what went wrong for this request alone, after retries."""
+    """Empty on success; else the reason why this request failed, after retries."""
 
 
 @runtime_checkable

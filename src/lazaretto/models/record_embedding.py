@@ -50,7 +50,7 @@ def embed(state: Floats, context: Floats, action: Floats, tags: Floats) -> Float
 
 def tags_block(tags: Sequence[Iterable[str]]) -> Floats:
     """Summed tag vectors, one row per memory."""
-    rows = [sum((tag_vector(t) for t in sorted(set(one))), np.zeros(BLOCKS["tags"], np.float32)) for one in tags]
+    rows = [sum((tag_vector(t) for t in sorted(set(names))), np.zeros(BLOCKS["tags"], np.float32)) for names in tags]
     return np.stack(rows) if rows else np.zeros((0, BLOCKS["tags"]), np.float32)
 
 

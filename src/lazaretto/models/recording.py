@@ -1,4 +1,4 @@
-"""A chat model that writes down what another one said, and one that says it again.
+"""A chat model that records the answers of another one, and one that replays them.
 
 The same requests get the same answers, token counts included. A request that was never recorded is a fault.
 """

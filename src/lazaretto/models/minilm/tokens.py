@@ -13,7 +13,7 @@ from lazaretto.errors import MissingExtra
 from lazaretto.models.minilm.base import minilm_folder
 
 WINDOW_TOKENS = 256
-"""What the encoder was trained to read at once, [CLS] and [SEP] included."""
+"""Tokens that the encoder was trained to read at once, [CLS] and [SEP] included."""
 
 
 @dataclass(frozen=True, slots=True)

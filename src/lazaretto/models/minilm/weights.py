@@ -23,7 +23,7 @@ MATRICES = (
     "intermediate.dense",
     "output.dense",
 )
-"""What a layer multiplies by."""
+"""The matrices of a layer."""
 
 _SHARING = threading.Lock()
 """Several gates load at once; one of them reads a shared table."""
@@ -62,7 +62,7 @@ class EncoderWeights:
         return stored
 
     def change(self, name: str) -> Callable[[NDArray[np.int64]], NDArray[np.float32]] | None:
-        """What the adapter adds to given rows of a table; None where it changes nothing there."""
+        """The adapter's change to given rows of a table, as a function; None where it changes nothing there."""
         if f"{name}.delta" in self._adapter:
             table = np.asarray(self._adapter[f"{name}.delta"], np.float32)
             return lambda rows: table[rows]
