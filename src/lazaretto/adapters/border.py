@@ -346,7 +346,7 @@ class Border:
         for start in range(0, len(asked), most):
             recalled = await self.guard.recall(agent=who, items=asked[start : start + most])
             judged = await asyncio.to_thread(self._items, [item.id for item in recalled])
-            # an older version may be in use here while another, held one stands over there
+            # an older version may be allowed here while the store holds a newer, held one
             shown |= {ref for ref, value in with_text if ref in judged and agrees(judged[ref], value)}
         return silent | shown
 

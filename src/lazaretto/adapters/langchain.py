@@ -1,4 +1,4 @@
-"""LangChain: one middleware for ``create_agent`` that stands before the model, behind it, and behind every tool."""
+"""LangChain: one middleware for ``create_agent`` that judges before the model, after it, and after every tool."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ _MOST_REFUSED = 10_000
 
 def guard_memory(guard: Guard | SyncGuard, memory: Any, *, agent: str = "agent", system: str = SYSTEM) -> Any:
     """The same ``Memory``, its facts behind the guard: held ones are neither stored nor found, nor shown in a fact's
-    history or in what ``add`` returns; repairs reach them."""
+    history or in the result of ``add``; repairs reach them."""
     border, refused = Border(guard, agent), RefusedFacts()
     memory.llm = GuardedReader(memory.llm, border)
 

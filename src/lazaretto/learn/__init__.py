@@ -1,1 +1,1 @@
-"""Thresholds and cases learnt from what people decided; calibrations of foresight."""
+"""Thresholds and cases learnt from people's decisions; calibrations of foresight."""

@@ -1,4 +1,4 @@
-"""The Curator: reads cases the panel got wrong, writes the lesson, previews what it would change, and lets it go live.
+"""The Curator: reads cases the panel got wrong, writes the lesson, previews its effect, and lets it go live.
 
 It works in hindsight, with the truth at hand. A language model writes the lesson, or it is taken from the debate: spans
 and precedents of the side that was right. A lesson passes the library's screens like any case.

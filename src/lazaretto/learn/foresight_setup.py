@@ -151,7 +151,7 @@ def _mode(calibration: Calibration, settings: MonitorSettings, people: Sequence[
 
 
 def _fingerprint(calibration: Calibration, embedder: TextEmbedder) -> str:
-    """Names what a reading was taken with."""
+    """Names the calibration and the embedder behind a reading."""
     facts = {"calibration": calibration.to_json(), "embedder": embedder.name}
     data = orjson.dumps(facts, option=orjson.OPT_SORT_KEYS | orjson.OPT_SERIALIZE_NUMPY, default=str)
     return hashlib.sha256(data).hexdigest()[:16]

@@ -54,7 +54,7 @@ class Labels:
             return self._harmful(item, by, caller)
         try:
             return self._fine(item, by, caller, with_copies=not seen.erased)
-        except NotYours:  # the caller wrote the item, or something that was made from a copy
+        except NotYours:  # the caller wrote the item, or an item that came from a copy
             return self._fine(item, by, caller, with_copies=False)
 
     def _refuse_own(self, item: str, by: str, caller: Identity | None) -> None:

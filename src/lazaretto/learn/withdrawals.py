@@ -57,7 +57,7 @@ class Withdrawal:
     released: tuple[str, ...] = ()
     """Items that arrived since, or whose reason for a hold is gone, and are held no longer."""
     held: tuple[str, ...] = ()
-    """Items that were made from it since, or that a repair had hidden, and are held now because it is."""
+    """Items that came from it since, or that a repair had hidden, and are held now because it is held."""
     left: Mapping[str, str] = field(default_factory=dict)
     """Items that stay as they are, each with the reason."""
     notes: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class _Plan:
     released: list[str] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)
     tainted: list[Draft] = field(default_factory=list)
-    """The ruling on the item itself, where something that it was made from is held by now."""
+    """The ruling on the item itself, where an item that it came from is held by now."""
 
 
 class Withdrawals:
@@ -197,7 +197,7 @@ class Withdrawals:
         return [event.seq for event in notes if event.body == alone][:1]
 
     def _refuse_later(self, item: str, own: Sequence[int], as_left: bool) -> None:
-        """``RepairRefused`` where something else was decided about the item since."""
+        """``RepairRefused`` where the item was decided on or changed again since."""
         decided = standing_events(self._ledger, _DECIDES, subject=item, after=own[0])
         later = [event for event in decided if event.seq not in own and not self._undone(event)]
         if later:

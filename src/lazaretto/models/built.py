@@ -93,7 +93,7 @@ def _folder() -> Path | None:
 
 
 def _is_ours(state: os.stat_result, kind: Callable[[int], bool]) -> bool:
-    """Whether it is of that kind, belongs to this user, and nobody else may write to it."""
+    """Whether a path is of that kind, belongs to this user, and is writable for no one else."""
     return kind(state.st_mode) and state.st_uid == os.geteuid() and not state.st_mode & 0o022
 
 

@@ -25,7 +25,7 @@ class EmbeddingCache:
         self.name = embedder.name
         self.dimension = embedder.dimension
         self.images_encoded = 0
-        """Pictures that went through the network, each once: resumed runs count what earlier runs encoded."""
+        """Pictures that went through the network, each once: resumed runs count pictures of earlier runs too."""
         self.texts_encoded = 0
         self._texts: KeptTexts[NDArray[np.float32]] = KeptTexts(
             texts_kept * (self.dimension * 4 + 16), lambda row: int(row.nbytes)

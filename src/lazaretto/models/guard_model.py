@@ -1,4 +1,4 @@
-"""Any moderation model a user has, as one number: how likely a text is harmful, and what the model calls it.
+"""Any moderation model a user has, as one number: the probability that a text is harmful, with the model's label.
 
 Its configuration says which kind it is: a text classifier, a chat judge that answers *safe* or *unsafe* (Llama Guard),
 or one that answers *Yes* or *No* (ShieldGemma). A chat judge never generates: the odds of its two answers are read from

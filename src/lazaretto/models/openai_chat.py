@@ -70,7 +70,7 @@ class Endpoint:
     model: Annotated[str, Field(description="Name the endpoint knows, or a folder or GGUF file for a local model.")]
     base_url: Annotated[str, Field(description="Any OpenAI-compatible endpoint.")] = "https://api.openai.com/v1"
     api_key_env: Annotated[str, Field(description="Environment variable that holds the key.")] = "OPENAI_API_KEY"
-    """Keys never stand in files. Unset: 'none' is sent (local servers)."""
+    """The key itself never stands in a file. Unset: 'none' is sent (local servers)."""
     timeout_s: Annotated[float, Field(gt=0, description="Seconds for one attempt.")] = 60.0
     retries: Annotated[int, Field(ge=0, le=20, description="Attempts after the first.")] = 3
     backoff_s: Annotated[float, Field(ge=0, description="Seconds before the first retry; doubles.")] = 0.5
@@ -93,7 +93,7 @@ class Endpoint:
 
 
 class _Failure(Exception):
-    """One attempt that failed; ``counts`` says whether it speaks against the endpoint (and so for the breaker)."""
+    """One attempt that failed; ``counts``: whether the breaker counts it against the endpoint."""
 
     def __init__(self, problem: str, retry: bool, wait: float | None = None, counts: bool = True) -> None:
         super().__init__(problem)
@@ -234,7 +234,7 @@ class OpenAIChat:
         if not response.history:  # an answer that came without a redirect: its request can be repeated
             request = response.request
             fixed = [p for p in request.headers.raw if not p[0].lower().startswith((b"content-length", b"x-stainless"))]
-            headers = self._wire.Headers(fixed)  # without the length, and without what the client tells of itself
+            headers = self._wire.Headers(fixed)  # without the length, and without the client's description of itself
             place.worked = {"url": request.url, "headers": headers}
         return response
 

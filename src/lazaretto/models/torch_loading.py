@@ -8,7 +8,7 @@ from lazaretto.errors import MissingExtra, ModelUnavailable
 
 
 def default_device() -> str:
-    """Where embedded models run when nobody says: ``LAZARETTO_DEVICE`` (cpu, cuda, auto ...), else the processor."""
+    """The default device of embedded models: ``LAZARETTO_DEVICE`` (cpu, cuda, auto ...), else the processor."""
     return os.environ.get("LAZARETTO_DEVICE") or "cpu"
 
 

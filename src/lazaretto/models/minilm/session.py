@@ -51,7 +51,7 @@ def thread_count() -> int:
 
 
 def rounded(name: str, weight: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
-    """A matrix (in, out) as whole numbers from -127 to 127, and what one of them is worth in each column."""
+    """A matrix (in, out) as whole numbers from -127 to 127, and the scale of each column."""
     scale = np.maximum(np.abs(weight).max(axis=0) / 127, 1e-8).astype(np.float32)
     return {f"{name}.weight": np.round(weight / scale).astype(np.int8), f"{name}.scale": scale}
 
@@ -61,7 +61,7 @@ BLOCK = 128
 
 
 def rounded_in_blocks(name: str, weight: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
-    """A matrix (in, out) as whole numbers around 128, and what one of them is worth in each stretch of each column."""
+    """A matrix (in, out) as whole numbers around 128, and the scale of each block of each column."""
     blocks = weight.T.reshape(weight.shape[1], -1, BLOCK)
     scale = np.maximum(np.abs(blocks).max(axis=2) / 127, 1e-8).astype(np.float32)
     whole = np.round(blocks / scale[:, :, None]) + 128
