@@ -130,14 +130,39 @@ async def test_a_picture_that_is_only_looked_at_is_never_stored(open_guard: Any,
 def test_kept_texts_are_bounded_in_bytes_and_do_not_keep_their_keys() -> None:
     kept: KeptTexts[str] = KeptTexts(10_000, len)
     for n in range(200):
+        assert kept.get(digest(f"text {n}")) is None
         kept.put(digest(f"text {n}"), "x" * 500)
     assert kept.bytes <= 10_000 and 0 < len(kept) < 25
     assert kept.get(digest("text 199")) == "x" * 500 and kept.get(digest("text 0")) is None
+    assert kept.get(digest("huge")) is None
     kept.put(digest("huge"), "x" * 20_000)
     assert kept.get(digest("huge")) is None and kept.get(digest("text 199")), "one large value does not empty it"
     assert digest("a", "bc") != digest("ab", "c")
     forget()
     assert len(kept) == 0 and kept.bytes == 0
+
+
+def test_a_text_that_is_erased_while_it_is_read_does_not_return_to_the_cache() -> None:
+    kept: KeptTexts[str] = KeptTexts(10_000, len)
+    key = digest("erased while it is read")
+    assert kept.get(key) is None
+    forget()  # another thread erased it
+    kept.put(key, "what was read")
+    assert len(kept) == 0 and kept.get(key) is None
+    kept.put(key, "read again")
+    assert kept.get(key) == "read again"
+    forget()
+    kept.put(key, "a second answer for a text that was cached")
+    assert len(kept) == 0
+
+
+def test_missed_keys_are_bounded() -> None:
+    kept: KeptTexts[str] = KeptTexts(1_000_000, len)
+    for n in range(30_000):
+        assert kept.get(digest(str(n))) is None
+    assert len(kept._missed) <= 10_000
+    kept.put(digest("29999"), "newest")
+    assert kept.get(digest("29999")) == "newest"
 
 
 SECRET = "The zebra of the Quillfeather archive is called Marmalade Thunderstep."

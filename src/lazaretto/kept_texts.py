@@ -19,6 +19,8 @@ Texts = ParamSpec("Texts")
 _kept: weakref.WeakSet[Clears] = weakref.WeakSet()
 _also: list[Callable[[], object]] = []
 _lock = threading.Lock()
+_MOST_MISSED = 10_000
+"""Keys that are remembered as missed: one for each content that is being read."""
 
 
 class Clears(Protocol):
@@ -32,13 +34,18 @@ class Clears(Protocol):
 
 
 class KeptTexts(Generic[Value]):
-    """Results for the contents that were read last. Safe to share between threads."""
+    """Results for the contents that were read last. Safe to share between threads.
+
+    ``put`` keeps a result only if ``get`` missed it since the last ``clear``: a content that is erased during its
+    reading does not return to the cache when the reading ends.
+    """
 
     def __init__(self, most_bytes: int, size: Callable[[Value], int]) -> None:
         """``size``: about how many bytes a value takes."""
         self._most, self._size = most_bytes, size
         self._values: OrderedDict[bytes, tuple[Value, int]] = OrderedDict()
         self._bytes = 0
+        self._missed: OrderedDict[bytes, None] = OrderedDict()
         self._lock = threading.Lock()
         clear_when_forgotten(self)
 
@@ -47,14 +54,20 @@ class KeptTexts(Generic[Value]):
         with self._lock:
             found = self._values.get(key)
             if found is None:
+                self._missed[key] = None
+                if len(self._missed) > _MOST_MISSED:
+                    self._missed.popitem(last=False)
                 return None
             self._values.move_to_end(key)
             return found[0]
 
     def put(self, key: bytes, value: Value) -> None:
-        """Remember it, and forget what was used longest ago where there is too much."""
+        """Keep a result, and drop the least recently used ones where there are too many bytes."""
         size = self._size(value) + len(key)
         with self._lock:
+            if key not in self._missed and key not in self._values:
+                return
+            self._missed.pop(key, None)
             old = self._values.pop(key, None)
             self._bytes -= old[1] if old else 0
             if size > self._most:
@@ -69,6 +82,7 @@ class KeptTexts(Generic[Value]):
         """Forget everything."""
         with self._lock:
             self._values.clear()
+            self._missed.clear()
             self._bytes = 0
 
     def __len__(self) -> int:
