@@ -1,1 +1,1 @@
-"""The memory gate: orders in texts, claims that contradict what is known, structured memories."""
+"""The memory gate: orders in texts, claims that contradict known ones, structured memories."""

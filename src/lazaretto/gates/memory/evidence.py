@@ -75,16 +75,16 @@ def window_rows(vectors: Floats) -> WindowRows:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceTable:
-    """What was found about some memories, one row each."""
+    """Evidence about memories, one row each."""
 
     short: Floats
     """The embedding in fewer dimensions."""
     residual: Floats
-    """How it differs from what is usual in its situation."""
+    """The embedding minus the usual one in its situation."""
     pairs: Floats
     """(n, NEIGHBOURS, PAIR_FEATURES); zeros where there is no neighbour."""
     similarity: Floats
-    """Mean cosine to what its writer wrote before."""
+    """Mean cosine to its writer's earlier memories."""
     stability: Floats
     """Share of the writer's last outcomes that were good."""
     conflict: Floats
@@ -115,7 +115,7 @@ def selected(evidence: EvidenceTable, rows: Ints | NDArray[np.bool_]) -> Evidenc
 
 
 class Writers:
-    """What is known of each writer: the mean of its recent memories and how its decisions went."""
+    """Statistics of each writer: the mean of its recent memories and the outcomes of its decisions."""
 
     def __init__(self) -> None:
         self._place: dict[str, int] = {}
@@ -142,10 +142,10 @@ class Writers:
 
     def add_memories(self, places: Ints, short: Floats) -> None:
         """Add memories to their writers' histories."""
-        for place, one in zip(places.tolist(), short, strict=True):
+        for place, vector in zip(places.tolist(), short, strict=True):
             slot = self._count[place] % HISTORY
-            self._sum[place] += one - self._recent[place, slot]
-            self._recent[place, slot] = one
+            self._sum[place] += vector - self._recent[place, slot]
+            self._recent[place, slot] = vector
             self._count[place] += 1
 
     def add_outcomes(self, places: Ints, good: Floats) -> None:
@@ -190,7 +190,7 @@ class MemoryWindow:
     def evidence_for(
         self, memories: WindowRows, writers: Sequence[str], parents: Ints | None = None, ids: Ints | None = None
     ) -> EvidenceTable:
-        """What the window says about memories, without taking them in.
+        """The window's evidence about memories, without taking them in.
 
         ``parents``: rows of ids they were made from, -1 for none. ``ids``: theirs, when they already are in.
         """

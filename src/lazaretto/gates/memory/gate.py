@@ -67,7 +67,7 @@ UNREAD, KNOWN_PLAN = "too_long_to_read_whole", "known_plan"
 _NOT_READ = "Only parts of it were read: it is too long for the processor time that the policy gives one item."
 _NOT_COMPARED = "Not all that it says was compared with what is known: the processor time of one item was spent."
 SCREENING = 0.75
-"""The screener's share of what is left of an item's processor time."""
+"""The screener's share of an item's remaining processor time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class MemorySettings:
         Field(
             description="Ruling for a text between the thresholds of the two rates, or above that of `faint_rate` with"
             " a sign of an order: it asks to be passed on, speaks to machines that read, or wants something kept from"
-            " somebody."
+            " a person."
         ),
     ] = Ruling.REVIEW
     possible_order_untrusted: Annotated[
@@ -172,8 +172,7 @@ class MemoryGate:
 
     @cached_property
     def _outright_at(self) -> float:
-        """The logit above which a text is an order whoever plans with it, and in whatever language: ten times rarer
-        among honest texts."""
+        """The logit of an order that is never a plan, in any language: ten times rarer among honest texts."""
         return self._screener.calibration.threshold(self.settings.false_positive_rate / 10)
 
     def warm_up(self) -> None:
@@ -194,7 +193,7 @@ class MemoryGate:
         return functools.reduce(_stricter, verdicts)
 
     def _screen(self, text: str) -> Screening:
-        """As much of it as there is time for; claims are compared in what is left."""
+        """Screen as much of the text as there is time for; the remaining time is for claims."""
         return self._screener.screen([text], left(MOST_SECONDS / SCREENING) * SCREENING)[0]
 
     def _examine_text(self, observation: Observation, context: GateContext) -> Verdict:
@@ -227,9 +226,9 @@ class MemoryGate:
                 ruling, rule, risk = Ruling.ALLOW, KNOWN_PLAN, min(risk, 0.1)
         claims = numbers.get("claims")
         if claims is not None:
-            said, their_risk = Ruling.from_label(claims["ruling"]), float(claims["risk"])
-            if said > ruling or (said is ruling and said > Ruling.WARN and their_risk > risk):
-                ruling, rule, risk = said, claims["rule"], their_risk
+            their_ruling, their_risk = Ruling.from_label(claims["ruling"]), float(claims["risk"])
+            if their_ruling > ruling or (their_ruling is ruling and their_ruling > Ruling.WARN and their_risk > risk):
+                ruling, rule, risk = their_ruling, claims["rule"], their_risk
             risk = max(risk, their_risk)
             if claims["cut"] and ruling < Ruling.REVIEW:
                 ruling, rule = Ruling.REVIEW, UNREAD
@@ -245,14 +244,14 @@ class MemoryGate:
         readings, unread = file_readings(found), [] if found.texts_whole else ["more text than is read of one"]
         if can_read_lettering():
             letters = await asyncio.to_thread(lettering, found)
-            readings += tuple(one for one in letters if len(one.text.split()) >= FEWEST_WORDS)
+            readings += tuple(reading for reading in letters if len(reading.text.split()) >= FEWEST_WORDS)
         else:
             unread.append("lettering and codes, which need lazaretto[vision]")
-        screenings = [await in_thread(self._screen, one.text) for one in readings]
+        screenings = [await in_thread(self._screen, reading.text) for reading in readings]
         ms = (time.perf_counter() - started) * 1000
         verdicts = [
-            self.judge(observation, screening, ms, within=one.view, trust=context.trust)
-            for one, screening in zip(readings, screenings, strict=True)
+            self.judge(observation, screening, ms, within=reading.view, trust=context.trust)
+            for reading, screening in zip(readings, screenings, strict=True)
         ]
         verdicts = verdicts or [Verdict(self.name, observation.id, Ruling.ALLOW, 0.0, (0.0, 1.0), "no_words")]
         if unread:
@@ -263,7 +262,7 @@ class MemoryGate:
         return verdicts
 
     def again(self, observations: Sequence[Observation], context: GateContext) -> Sequence[SecondLook | None]:
-        """Structured memories on today's evidence; a text says today what it said then, so ``examine`` reads it."""
+        """Structured memories on today's evidence; a text does not change, so ``examine`` reads it."""
         records = [o.id for o in observations if o.fields is not None]
         looks = iter(self._watch_of(context).again(records, context.ledger) if records else ())
         trust = context.trust
@@ -285,7 +284,7 @@ class MemoryGate:
         return SecondLook(verdict, notes(model, look, row), risk, float(look.evidence.conflict[row]), likeness)
 
     def claims_of(self, observation: Observation) -> Sequence[ClaimRow]:
-        """The claims of a memory, whatever became of it: what is held may still be one of several voices."""
+        """The claims of a memory, under any ruling: a held one may still be one of several voices."""
         wanted = observation.channel is Channel.MEMORY and self.settings.claims.compare
         return self.claims.rows_of(observation) if wanted else ()
 
@@ -296,13 +295,13 @@ class MemoryGate:
     def correction(
         self, poison: str, tainted: Collection[str], context: GateContext
     ) -> Callable[[Observation], tuple[Correction, ...]] | None:
-        """What puts right texts that repeat what a poisoned memory says against trusted ones."""
+        """A function that corrects texts which repeat a poisoned memory's claims against trusted ones."""
         if not self.settings.claims.compare:
             return None
         item, trust = context.ledger.item(poison), context.trust.table()
         trusted = corrections.trusted_against(item, self.claims, context.ledger, context.graph, trust, tainted)
         wrong = corrections.falsehoods(item, self.claims, context.ledger, trusted)
-        return (lambda one: corrections.corrections(one.text, wrong, self.claims)) if wrong else None
+        return (lambda text_item: corrections.corrections(text_item.text, wrong, self.claims)) if wrong else None
 
     def _may_be_plan(self, observation: Observation, rule: str, screening: Screening) -> bool:
         asked = rule in ("possible_order", "foreign_order") and screening.logit <= self._outright_at
@@ -315,30 +314,34 @@ class MemoryGate:
         if not grounds:
             return verdict
         words = f"Reads like an order, and plans only what {', '.join(grounds)} says, which is trusted."
-        told = Evidence("measure", words, {"items": list(grounds), "least_trust": least})
+        evidence = Evidence("measure", words, {"items": list(grounds), "least_trust": least})
         return replace(
             verdict, ruling=Ruling.ALLOW, rule=KNOWN_PLAN, risk=min(verdict.risk, 0.1), taxonomy=(), replacement=None,
-            interval=(0.0, max(verdict.interval[1], 0.1)), evidence=(told, *verdict.evidence),
+            interval=(0.0, max(verdict.interval[1], 0.1)), evidence=(evidence, *verdict.evidence),
         )  # fmt: skip
 
     def _compare_claims(
         self, verdict: Verdict, observation: Observation, context: GateContext
     ) -> tuple[Verdict, dict[str, Any]]:
-        """The verdict with what comparing claims found, and what that alone would have ruled."""
+        """The verdict with the findings about claims, and the numbers of these findings alone."""
         judged = self.claims.judge(observation, context.ledger, context.graph, context.trust.table())
-        told = with_claims(verdict, judged, self.settings.claims)
+        joined = with_claims(verdict, judged, self.settings.claims)
         alone = ruling_on(judged, self.settings.claims).label
         numbers = {"ruling": alone, "rule": judged.rule, "risk": judged.risk, "cut": judged.cut}
         if judged.unheard:
-            told = replace(told, evidence=(*told.evidence, Evidence("measure", judged.unheard, {UNHEARD: "mpnet"})))
+            joined = replace(
+                joined, evidence=(*joined.evidence, Evidence("measure", judged.unheard, {UNHEARD: "mpnet"}))
+            )
         if judged.cut:
             note = Evidence("measure", _NOT_COMPARED, {})
-            told = replace(told, evidence=(*told.evidence, note), interval=(told.interval[0], 1.0))
-            if told.ruling < Ruling.REVIEW:
-                return replace(told, ruling=Ruling.REVIEW, rule=UNREAD), numbers
-        if told.rule == judged.rule and told.ruling is Ruling.REWRITE:
-            told = self._offering(told, corrections.restored(observation, judged.items, self.claims, context.ledger))
-        return told, numbers
+            joined = replace(joined, evidence=(*joined.evidence, note), interval=(joined.interval[0], 1.0))
+            if joined.ruling < Ruling.REVIEW:
+                return replace(joined, ruling=Ruling.REVIEW, rule=UNREAD), numbers
+        if joined.rule == judged.rule and joined.ruling is Ruling.REWRITE:
+            joined = self._offering(
+                joined, corrections.restored(observation, judged.items, self.claims, context.ledger)
+            )
+        return joined, numbers
 
     def _offering(self, verdict: Verdict, text: str) -> Verdict:
         """A verdict that offers a text to use instead; without one there is nothing to use, and it is held."""
@@ -392,7 +395,7 @@ class MemoryGate:
         )
 
     def _without_orders(self, text: str, screening: Screening) -> str:
-        """The text without the sentences that read like orders; empty where these cannot be told apart, or all do."""
+        """The text without the sentences that read like orders; empty where these cannot be separated, or all do."""
         spans = [(span.start, span.end) for span in screening.spans if span.view == "plain"]
         if not spans or any(span.view != "plain" for span in screening.spans):
             return ""
@@ -417,10 +420,10 @@ class MemoryGate:
             found.insert(0, (self.settings.ruling, "foreign_order") if sure else (doubt, "possible_order"))
         elif not (mine or within) and screening.logit > self._faint_at and reader_for(observation.text, "orders"):
             found.insert(0, (Ruling.WARN, "faint_order"))
-        return max(found, key=lambda one: one[0])  # the first of the strictest
+        return max(found, key=lambda pair: pair[0])  # the first of the strictest
 
     def _has_sign(self, observation: Observation, screening: Screening) -> bool:
-        """Whether a text hides a change, or reads faintly like an order and has a sign of one, in whatever disguise."""
+        """Whether a text hides a change, or reads faintly like an order and has a sign of one, in any disguise."""
         faint, views = screening.logit > self._faint_at, reading_of(observation.text).views(until())
         return any(hides_a_change(view.text) or (faint and has_order_sign(view.text)) for view in views)
 
@@ -435,16 +438,16 @@ class MemoryGate:
     def _of_unread(self, observation: Observation, screening: Screening, within: str, trust: TrustPolicy) -> Ruling:
         """The ruling for what nobody here can read. Letters read off a picture are often wrong: those of the Latin
         alphabet, or upside down, do not tell a language."""
-        told = [one for one in screening.unread if one.sure]
+        known = [part for part in screening.unread if part.sure]
         if within in (LETTERING, TURNED):
-            told = [one for one in told if within == LETTERING and not one.latin]
+            known = [part for part in known if within == LETTERING and not part.latin]
         little = self._little(observation, trust)
-        return self.settings.unknown_language_untrusted if told and little else self.settings.unknown_language
+        return self.settings.unknown_language_untrusted if known and little else self.settings.unknown_language
 
 
 def _numbers(screening: Screening) -> dict[str, Any]:
-    """What a text is ruled by, for ``ruled_again``."""
-    unread = "" if not screening.unread else "sure" if any(one.sure for one in screening.unread) else "fragments"
+    """The numbers behind the ruling on a text, for ``ruled_again``."""
+    unread = "" if not screening.unread else "sure" if any(part.sure for part in screening.unread) else "fragments"
     numbers = {"logit": screening.logit, "risk": screening.risk, "whole": screening.whole, "unread": unread}
     return numbers | ({} if screening.mixed_logit is None else {"mixed": screening.mixed_logit})
 
@@ -487,13 +490,13 @@ def record_verdict(observation: Observation, judged: RecordJudgement, ruling: Ru
 
 
 def _taxonomy(channel: Channel) -> tuple[str, ...]:
-    """The number in OWASP's list, by channel: said to a colleague, kept, or read."""
+    """The number in OWASP's list, by channel: sent to a colleague, kept, or read."""
     return ({Channel.MESSAGE: INTER_AGENT, Channel.MEMORY: MEMORY_POISONING}.get(channel, GOAL_HIJACK),)
 
 
 def _evidence(screening: Screening, rule: str, hold_at: float, within: str = "") -> tuple[Evidence, ...]:
     if rule == "unknown_language":
-        return tuple(_not_read(one, within) for one in screening.unread[:_MOST_QUOTED])
+        return tuple(_not_read(part, within) for part in screening.unread[:_MOST_QUOTED])
     if rule in ("clean", UNREAD):
         words = "Nothing in it reads like an order to an agent." if rule == "clean" else _NOT_READ
         if rule == "clean" and screening.risk >= GRAY:
@@ -524,10 +527,10 @@ def _evidence(screening: Screening, rule: str, hold_at: float, within: str = "")
     )
 
 
-def _not_read(one: UnreadLanguage, within: str) -> Evidence:
-    shown = f"{one.text[:120]}…" if len(one.text) > 120 else one.text
-    words = f"In {one.language!r}, which the screener was not made for; nobody has read it: “{shown}”"
-    facts = {"language": one.language, "sentence": one.text[:400]}
+def _not_read(part: UnreadLanguage, within: str) -> Evidence:
+    shown = f"{part.text[:120]}…" if len(part.text) > 120 else part.text
+    words = f"In {part.language!r}, which the screener was not made for; nobody has read it: “{shown}”"
+    facts = {"language": part.language, "sentence": part.text[:400]}
     return Evidence("measure", words, facts | ({"view": within} if within else {}))
 
 

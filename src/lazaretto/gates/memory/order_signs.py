@@ -1,9 +1,9 @@
-"""Signs that a text gives orders to whoever reads it by machine, in four languages.
+"""Signs that a text gives orders to machines that read it, in four languages.
 
 Three of them: it asks to be passed on itself (the order that makes a worm), it speaks to machines that read, or it
-wants something kept from somebody. Honest texts say such things too ("forward this mail to everyone"), so a sign alone
+wants something kept from a person. Honest texts say such things too ("forward this mail to everyone"), so a sign alone
 holds nothing: it counts where the screener also finds the text faintly like an order. One thing needs no doubt of the
-screener: an order to change or report a value which is to be kept from whoever controls it.
+screener: an order to change or report a value which is to be kept from the person who controls it.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ _WHO = (
     r"|supervisor[ae]?|auditor[a]?|clientes?|inspector[a]?|jef[ea]|seguridad"
     r"|responsables?|client[es]?|auditeur|contrôleur|inspecteur|sécurité|direction)"
 )
-"""Those who control what is reported."""
+"""People who control reports."""
 _KEPT_FROM = (
     rf"(?:without (?:telling|informing|notifying|alerting) (?:the |your |our )?{_WHO}"
     rf"|(?:do not|don['’]t|never) (?:tell|inform|notify|mention (?:it|this) to) (?:the |your |our )?{_WHO}"
@@ -122,7 +122,7 @@ _HIDDEN_CHANGE = re.compile(
     rf"(?:^|[.!?;:\n\"“„«]\s?|\b(?:please|bitte|por favor|and|then|und)\s)(?<!not )(?<!never ){_CHANGES}\s"
     rf"(?=[^.!?\n]{{0,120}}?\b{_REPORTED}\b)(?:(?!{_UNLESS})[^.!?\n]){{1,160}}?(?<!never )(?<!nie )\b{_KEPT_FROM}", re.I
 )  # fmt: skip
-"""An order to change or report a value, and to keep that from somebody who controls it."""
+"""An order to change or report a value, and to keep that from the person who controls it."""
 _SENTENCE = re.compile(r"[.!?。\n]\s")
 _MOST = 600
 """Characters of a sentence that are looked at."""
@@ -140,8 +140,8 @@ def _asks(sentence: str) -> bool:
 
 
 def hides_a_change(text: str) -> bool:
-    """Whether a text orders that a value be changed or reported and that this be kept from whoever controls it. Both
-    together are an order out of place, whatever the screener makes of its words."""
+    """Whether a text orders that a value be changed or reported and that this be kept from the person who controls it.
+    Both together are an order out of place, at any score of the screener."""
     return bool(_HIDDEN_CHANGE.search(text))
 
 

@@ -61,7 +61,7 @@ class Fusion:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """What the detector makes of some memories."""
+    """The detector's scores for memories."""
 
     fused: Floats
     credibility: Floats

@@ -1,6 +1,6 @@
 """Structured memories under watch: judged when written, and again as the evidence around them changes.
 
-Half of a score is the score before: one odd look decides nothing. Judging changes nothing; rulings are told afterwards
+Half of a score is the score before: one odd look decides nothing. Judging changes nothing; rulings come in afterwards
 (``take``, ``settle``), so that they can be recorded first.
 """
 
@@ -78,7 +78,7 @@ class RecordReview:
         self._scores = np.full(1_024, np.nan)
 
     def look(self, records: Records, again: bool = False) -> Look:
-        """Judge memories against what is known; ``again`` when they may be part of it. Nothing is changed."""
+        """Judge memories against the known ones; ``again`` when they may be among them. Nothing is changed."""
         evidence = self.windows.evidence_for(records.memories, records.origin, records.ids if again else None)
         terms = self._score(evidence)
         before = self._known(records.ids)
@@ -94,9 +94,9 @@ class RecordReview:
 
     def take(self, records: Records, held: NDArray[np.bool_], trust: Floats) -> None:
         """Note memories that were written and ruled on; those that are not held count as evidence from now on."""
-        said = np.flatnonzero(records.success >= 0)
-        if len(said):
-            self.windows.record_use(records.origin[said], records.success[said] > 0)
+        stated = np.flatnonzero(records.success >= 0)
+        if len(stated):
+            self.windows.record_use(records.origin[stated], records.success[stated] > 0)
         self.keep(records, np.flatnonzero(~held), trust)
 
     def keep(self, records: Records, rows: Ints, trust: Floats) -> None:

@@ -1,6 +1,6 @@
 """Structured memories without a ledger: a stream of records is judged in the order of writing, each once.
 
-What is held never speaks for or against others. In a guard, ``record_watch`` judges them, again and again.
+A held record never counts for or against others. In a guard, ``record_watch`` judges them, again and again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lazaretto.types import Evidence, MemoryFields, Observation
 
 @dataclass(frozen=True, slots=True)
 class RecordJudgement:
-    """What the detector makes of one structured memory."""
+    """The detector's judgement of one structured memory."""
 
     risk: float
     interval: tuple[float, float]
@@ -74,8 +74,8 @@ class RecordScreener:
         scores = self.model.score(evidence)
         held, informed = self._ruled(evidence, scores, size)
         ms = (time.perf_counter() - started) * 1000
-        said = (float(scores.fused[0]), bool(held[0]), bool(informed[0]), ms)
-        return judgement(self.model, evidence, scores, 0, said, self._ids.get)
+        outcome = (float(scores.fused[0]), bool(held[0]), bool(informed[0]), ms)
+        return judgement(self.model, evidence, scores, 0, outcome, self._ids.get)
 
     def screen_many(
         self,
@@ -89,7 +89,7 @@ class RecordScreener:
         """Judge memories in the order of writing, taking in each batch's passed ones before the next.
 
         ``names`` are their ids, by which evidence and ``parents`` refer to them; default: ``#0``, ``#1`` and so on.
-        ``success`` is what they say of their own outcome, None where they say nothing.
+        ``success`` is the outcome that each states for itself, None where it states none.
         """
         named = names or [f"#{n}" for n in range(len(agents))]
         out: list[RecordJudgement] = []
@@ -97,8 +97,8 @@ class RecordScreener:
             part = slice(start, start + batch)
             started = time.perf_counter()
             above = parents[part] if parents else None
-            told = success[part] if success else None
-            evidence, scores, held, informed = self._batch(agents[part], vectors[part], named[part], above, told)
+            outcomes = success[part] if success else None
+            evidence, scores, held, informed = self._batch(agents[part], vectors[part], named[part], above, outcomes)
             ms = (time.perf_counter() - started) * 1000 / len(evidence)
             rows = zip(scores.fused.tolist(), held.tolist(), informed.tolist(), [ms] * len(evidence), strict=True)
             out += [judgement(self.model, evidence, scores, row, s, self._ids.get) for row, s in enumerate(rows)]
@@ -123,7 +123,7 @@ class RecordScreener:
         parents: Sequence[Sequence[str]] | None = None,
         success: Sequence[bool | None] | None = None,
     ) -> tuple[EvidenceTable, Scores, NDArray[np.bool_], NDArray[np.bool_]]:
-        """Judge some memories against what is known before them, and take in those that pass."""
+        """Judge memories against earlier ones, and take in those that pass."""
         memories = window_rows(vectors)
         with self._lock:
             rows = None if parents is None else self._rows(parents)
@@ -134,7 +134,7 @@ class RecordScreener:
             if success and rows is not None:
                 known = np.array([good is not None for good in success])
                 self.window.record_use(rows[known], ~failed[known])
-            passed = np.flatnonzero(~held & ~failed)  # what failed is no evidence of what to do
+            passed = np.flatnonzero(~held & ~failed)  # a failed one is no example to follow
             if len(passed):
                 numbers = [self._number(names[n]) for n in passed.tolist()]
                 writers = [agents[n] for n in passed.tolist()]
@@ -187,11 +187,11 @@ class RecordScreener:
 
 
 def judgement(
-    model: RecordModel, evidence: EvidenceTable, terms: Scores, row: int, said: tuple[float, bool, bool, float],
+    model: RecordModel, evidence: EvidenceTable, terms: Scores, row: int, outcome: tuple[float, bool, bool, float],
     names: Callable[[int], str | None],
 ) -> RecordJudgement:  # fmt: skip
-    """One row as a judgement; ``said``: its score, whether it is held, whether it is informed, and milliseconds."""
-    score, held, informed, ms = said
+    """One row as a judgement; ``outcome``: its score, whether it is held, whether it is informed, and milliseconds."""
+    score, held, informed, ms = outcome
     risk, low, high = model.fusion.calibrated(score)
     interval = (low, high) if informed else (0.0, 1.0)
     return RecordJudgement(risk, interval, held, informed, explanation(model, evidence, terms, row, names), ms)
@@ -200,7 +200,7 @@ def judgement(
 def explanation(
     model: RecordModel, evidence: EvidenceTable, scores: Scores, row: int, names: Callable[[int], str | None]
 ) -> tuple[Evidence, ...]:
-    """Which term spoke, and which memories agree and disagree most."""
+    """Evidence: the term that weighs most, and the memories that agree and disagree most."""
     terms = {
         "credibility": round(float(scores.credibility[row]), 3),
         "recognition": round(float(scores.neural[row]), 3),

@@ -82,12 +82,12 @@ class RecordWatch:
             return [rows.get(item) for item in items]
 
     def _judged(self, look: Look, row: int, ms: float) -> RecordJudgement:
-        said = (float(look.scores[row]), bool(look.bad[row]), bool(look.informed[row]), ms)
-        judged = judgement(self.model, look.evidence, look.terms, row, said, self._names.get)
+        outcome = (float(look.scores[row]), bool(look.bad[row]), bool(look.informed[row]), ms)
+        judged = judgement(self.model, look.evidence, look.terms, row, outcome, self._names.get)
         first, *others = judged.evidence
         score, trust = notes(self.model, look, row)
-        told = Evidence(first.kind, first.summary, {**first.data, "score": score, "trust": trust})
-        return replace(judged, evidence=(told, *others))
+        measure = Evidence(first.kind, first.summary, {**first.data, "score": score, "trust": trust})
+        return replace(judged, evidence=(measure, *others))
 
     def _follow(self, ledger: Ledger) -> None:
         """Take in what was recorded since the last time, by anybody."""
@@ -131,10 +131,10 @@ class RecordWatch:
             raise InputError("fields", "give no finite vector", "Check the numbers of the record")
         writer = self._writers.setdefault(observation.agent, len(self._writers))
         parents = [self._numbers[p] for p in observation.parents if p in self._numbers]
-        said = stated_success(observation)
+        success = stated_success(observation)
         origin = MemoryOrigins(np.zeros(1, np.int64), np.array([writer]), np.array([parents], np.int64).reshape(1, -1))
         return Records(
-            np.array([number]), origin, window_rows(vector), np.array([-1 if said is None else said], np.int8)
+            np.array([number]), origin, window_rows(vector), np.array([-1 if success is None else success], np.int8)
         )
 
     def _change(self, item: str, name: str, value: Any, body: Mapping[str, Any]) -> None:
@@ -152,16 +152,16 @@ class RecordWatch:
     def _admit(self, number: int, kept: _Kept, ruled: Mapping[str, Any]) -> None:
         """A memory was ruled on for the first time."""
         kept.fresh = False
-        said = _recorded(ruled)
-        if said is None:  # the gate was not asked: what it would have noted is worked out now
-            said = notes(self.model, self._review.look(kept.records), 0)
-        score, kept.trust = said
+        noted = _recorded(ruled)
+        if noted is None:  # the gate was not asked: its notes are worked out now
+            noted = notes(self.model, self._review.look(kept.records), 0)
+        score, kept.trust = noted
         self._review.remember(np.array([number]), np.array([score]))
         held = np.array([not kept.state.visible or kept.rebuilt])
         self._review.take(kept.records, held, np.array([kept.trust], np.float32))
 
     def _settle_fresh(self) -> None:
-        """What was written without a ruling counts as allowed."""
+        """A memory written without a ruling counts as allowed."""
         last = self._next - 1
         kept = self._kept.get(last)
         if kept is not None and kept.fresh:
@@ -194,21 +194,21 @@ class RecordWatch:
 
 
 def notes(model: RecordModel, look: Look, row: int) -> tuple[float, float]:
-    """What the ledger keeps of a look: the running score, and how far the memory is trusted as a witness."""
+    """The notes of a look for the ledger: the running score, and how far the memory is trusted as a witness."""
     return float(look.scores[row]), float(model.own_credibility(look.evidence)[row])
 
 
 def stated_success(observation: Observation) -> bool | None:
-    """What a record says of its own outcome; None where it says nothing."""
-    said = observation.fields.meta.get("success") if observation.fields else None
-    return said if isinstance(said, bool) else None
+    """The outcome that a record states for itself; None where it states none."""
+    success = observation.fields.meta.get("success") if observation.fields else None
+    return success if isinstance(success, bool) else None
 
 
 def _recorded(ruled: Mapping[str, Any]) -> tuple[float, float] | None:
     """The notes in a recorded ruling."""
     for verdict in ruled.get("verdicts", ()):
-        for one in verdict.get("evidence", ()) if verdict.get("gate") == GATE else ():
-            data = one.get("data", {})
+        for evidence in verdict.get("evidence", ()) if verdict.get("gate") == GATE else ():
+            data = evidence.get("data", {})
             if "score" in data and "trust" in data:
                 return float(data["score"]), float(data["trust"])
     return None

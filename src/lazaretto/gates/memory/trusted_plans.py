@@ -1,4 +1,4 @@
-"""Whether a text that reads like an order is a plan: an agent carries out what a trusted source said.
+"""Whether a text that reads like an order is a plan: an agent carries out a trusted source's words.
 
 "Job 8, plan: we pay Brightwater to account DE36 ..." asks for an action, and so does poison. A plan takes every value,
 and whom it is about, from one memory of a trusted source and says nothing about how agents are to behave; an order that
@@ -64,7 +64,7 @@ def supporting_memories(
     known = list(_known(observation, judge, ledger, graph, trust, least))
     grounds: list[str] = []
     for claim in claims:
-        item = next((item for item, said in known if says_no_more(claim, said)), "")
+        item = next((item for item, known_claim in known if says_no_more(claim, known_claim)), "")
         if not item:
             return ()
         grounds.append(item)
@@ -73,8 +73,8 @@ def supporting_memories(
 
 def says_no_more(plan: Claim, known: Claim) -> bool:
     """Whether a plan takes all its values and names from one known claim, and brings no rule for agents."""
-    told = {(v.kind, v.norm) for v in plan.values if v.kind not in _UNTOLD}
-    if not told or not told <= {(v.kind, v.norm) for v in known.values}:
+    values = {(v.kind, v.norm) for v in plan.values if v.kind not in _UNTOLD}
+    if not values or not values <= {(v.kind, v.norm) for v in known.values}:
         return False
     named = {word for v in plan.values if v.kind == "name" for word in v.norm.split()}
     if not named <= set(_WORD.findall(known.text.casefold())) or not plan.subject & known.subject:
@@ -85,7 +85,7 @@ def says_no_more(plan: Claim, known: Claim) -> bool:
 
 
 def _says_it_twice(text: str) -> bool:
-    """Whether a text has a second reading that says something else: what is hidden in it was not planned by anybody."""
+    """Whether a text has a second reading that says something else: a hidden part is no part of a plan."""
     return any(view.name not in ("plain", "written out") for view, _ in chosen_windows(reading_of(text).views())[0])
 
 
@@ -100,15 +100,15 @@ def _known(
     """Claims of trusted memories: those the text was made from, and those near to it."""
     above = dict.fromkeys(graph.ancestors(observation.parents))
     usable = ledger.items(ids=list(above)[:_MOST_ANCESTORS], limit=None)  # held and replaced ones say nothing
-    grounds = graph.grounds([one.id for one in usable], trust) if usable else {}
-    for one in usable:
-        if grounds[one.id].trust >= least:
-            yield from ((one.id, claim) for claim in claims_of(one.text))
+    grounds = graph.grounds([memory.id for memory in usable], trust) if usable else {}
+    for memory in usable:
+        if grounds[memory.id].trust >= least:
+            yield from ((memory.id, claim) for claim in claims_of(memory.text))
     judge.reader.catch_up(ledger)
     read = judge.reader.read([observation.text])[0]
     for vector in read.vectors:
         near = [n for n in ledger.nearest_claims(vector, limit=_NEAREST, least=LEAST_COSINE) if n.item not in above]
-        items = {one.id: one for one in ledger.items(ids=[n.item for n in near], limit=None)}
+        items = {memory.id: memory for memory in ledger.items(ids=[n.item for n in near], limit=None)}
         for place in near:
             item = items.get(place.item)
             if item and item.id != observation.id and graph.trust(item.id, trust).value >= least:
