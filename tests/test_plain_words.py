@@ -35,6 +35,7 @@ LIMITS = {
     "gates/*.py": 2,
     "gates/content/*.py": 1,
     "gates/memory/*.py": 14,
+    "gates/foresight": 0,
     "external_stores": 0,
     "learn": 0,
     "adapters": 1,

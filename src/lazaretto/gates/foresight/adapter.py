@@ -44,7 +44,7 @@ class ForesightAgent(Protocol):
         ...
 
     async def plan(self, persona: str, history: Sequence[Exchange]) -> str:
-        """What it would look for next, were it this person with this past. One model call."""
+        """The plan it would make next as this persona with this history. One model call."""
         ...
 
     async def retrieve(self, plan: str, album: Mapping[str, Memory]) -> str:
@@ -52,7 +52,7 @@ class ForesightAgent(Protocol):
         ...
 
     async def respond(self, persona: str, history: Sequence[Exchange], memory: Memory, heard: str) -> str:
-        """What it would say about the memory: opening a conversation when ``heard`` is empty. One model call."""
+        """Its possible words about the memory: the first of a conversation when ``heard`` is empty. One model call."""
         ...
 
 
@@ -61,7 +61,7 @@ class BatchRetriever(Protocol):
     """An agent that looks many plans up at once: a new memory then costs two calls of it instead of 128."""
 
     async def retrieve_all(self, plans: Sequence[str], album: Mapping[str, Memory]) -> Sequence[str]:
-        """What ``retrieve`` would give for each of the plans."""
+        """The result of ``retrieve`` for each of the plans."""
         ...
 
 
@@ -97,11 +97,11 @@ class AdapterBackend:
         else:
             turn = asyncio.Semaphore(RETRIEVALS)
 
-            async def one(plan: str) -> str:
+            async def retrieved(plan: str) -> str:
                 async with turn:
                     return await agent.retrieve(plan, held)
 
-            keys = await asyncio.gather(*(one(plan) for plan in wanted), return_exceptions=True)
+            keys = await asyncio.gather(*(retrieved(plan) for plan in wanted), return_exceptions=True)
         if len(keys) != len(wanted):
             return [None] * len(plans)
         found = dict(zip(wanted, keys, strict=True))
@@ -158,7 +158,7 @@ def state_of(
 ) -> tuple[AgentState, dict[str, list[str]]]:
     """The agent as a value, and which item ids stand behind each content, oldest first. Empty memories are left out.
 
-    ``titles`` are for those of its items that bring none; ``album`` is what it holds, where that was asked already.
+    ``titles`` are for items that bring none; ``album`` is its album, where the caller has it already.
     """
     items: dict[str, list[str]] = {}
     kept: list[AlbumItem] = []
@@ -170,14 +170,14 @@ def state_of(
             album_item = as_album_item(memory, (titles or {}).get(item, ""))
             items.setdefault(album_item.key, []).append(item)
             kept.append(album_item)
-    past = tuple(ChatRecord(heard, said) for heard, said in agent.history())
+    past = tuple(ChatRecord(heard, reply) for heard, reply in agent.history())
     persona = agent.persona if isinstance(agent, ChatAgent) else own_persona(agent.name)
     history = History(agent.remembers if isinstance(agent, ChatAgent) else HISTORY, past)
     return AgentState(agent.name, persona, Album(max(1, len(kept)), tuple(kept)), history), items
 
 
 def memory_of(album_item: AlbumItem) -> str | bytes:
-    """What an adapter is shown of a memory."""
+    """The form of a memory for an adapter: the note or the picture."""
     return album_item.note if album_item.is_note else album_item.picture
 
 
@@ -186,7 +186,7 @@ def _past(actor: AgentState) -> list[Exchange]:
 
 
 def _fetched(key: object, held: Mapping[str, Memory]) -> str | None:
-    """What retrieval gave: a key, "" for nothing, None for what is no answer."""
+    """The result of retrieval: a key, "" for nothing, None for an invalid answer."""
     if isinstance(key, str) and (key in held or not key):
         return key
     return None

@@ -19,7 +19,7 @@ from lazaretto.models.protocol import Vectors
 
 @runtime_checkable
 class RehearsalBackend(Protocol):
-    """What a rehearsal needs. A failed completion is an ``Utterance`` with a fault; nothing here raises for one."""
+    """The model calls of a rehearsal. A failed completion is an ``Utterance`` with a fault; nothing here raises."""
 
     @property
     def calls(self) -> int:
@@ -72,7 +72,7 @@ class AgentModelBackend:
         Plans are looked up next, album by album: embedded here in one batch, they are found kept there.
         """
         plans = await plan(actors, self.agent_model)
-        self.agent_model.text_vectors([said.text for said in plans if said.text])
+        self.agent_model.text_vectors([utterance.text for utterance in plans if utterance.text])
         return plans
 
     async def look_up(self, album: Album, plans: Sequence[str]) -> list[str]:

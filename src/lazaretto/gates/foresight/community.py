@@ -1,7 +1,7 @@
-"""Foresight over a community (mode ``lazaretto``): who must forget what before anybody speaks.
+"""Foresight over a community (mode ``lazaretto``): which agents must forget which memories before an agent speaks.
 
-Agents that are about to speak are diagnosed. What is found leaves every album at once, with the chats in which it
-spoke; look-alikes, and what its holders' last partners hold, are read first from then on. Used by
+Agents that are about to speak are diagnosed. A memory that is found leaves every album at once, with the chats in which
+it spoke; look-alikes, and memories of its holders' last partners, are read first from then on. Used by
 ``guard.foresight.before_turn`` and by the laboratory's defence.
 """
 
@@ -27,21 +27,21 @@ REMOVED_KEPT = 256
 Streams = Callable[[str], random.Random]
 """Chance by the name of what it is for, so that the same round draws the same."""
 Talk = tuple[str, Mapping[str, str]]
-"""A memory's key, and what was really said about it by whom."""
+"""A memory's key, and the real words about it by speaker."""
 AgentPair = tuple[str, str]
 """Two agents that spoke to each other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cleaning:
-    """What must change before anybody speaks."""
+    """The changes that must happen before an agent speaks."""
 
     changed: Mapping[str, AgentState] = field(default_factory=dict)
     """By agent: as it must be from now on."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """By changed agent: ``foresight`` or ``sweep``, ``rollback`` or ``bisect``, ``history``."""
     everywhere: tuple[AlbumItem, ...] = ()
-    """What must go from every memory, also of agents that were not looked at."""
+    """Memories that must leave every album, also of agents that were not looked at."""
     unread: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By speaking agent: keys of suspicious memories that could not be rehearsed."""
     waiting: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -58,11 +58,11 @@ class Mode(Protocol):
         ...
 
     def listen(self, talk: Iterable[Talk], meetings: Iterable[AgentPair]) -> None:
-        """What was said, and who met whom, since the last time."""
+        """Take in the talk and the meetings since the last call."""
         ...
 
     def snapshot(self) -> Mapping[str, Any]:
-        """What it knows, as JSON data."""
+        """Its state, as JSON data."""
         ...
 
     def restore(self, snapshot: Mapping[str, Any], album_items: Mapping[str, AlbumItem]) -> None:
@@ -78,11 +78,11 @@ class MonitorMode:
         self.partners: dict[str, str] = {}
         """With whom each agent spoke last."""
         self.removed: dict[str, AlbumItem] = {}
-        """What was removed: new memories that look like it are read first."""
+        """Removed memories: new memories that look like them are read first."""
         self.awaited: set[str] = set()
-        """Contacts of a diagnosed agent that were out of reach: what they hold is read first when they come."""
+        """Contacts of a diagnosed agent that were out of reach: their memories are read first when they come."""
         self._sentences: list[frozenset[str]] = []
-        self._told: dict[str, int] = {}
+        self._reminded: dict[str, int] = {}
 
     async def before_turns(
         self, agents: Sequence[AgentState], speaking: Sequence[str], backend: RehearsalBackend, streams: Streams
@@ -91,14 +91,14 @@ class MonitorMode:
         now, rng = {agent.id: agent for agent in agents}, streams("lazaretto")
         reasons: dict[str, str] = {}
         self._remind(now, reasons)
-        self._read_first([now[one] for one in speaking])
+        self._read_first([now[name] for name in speaking])
         gone: dict[str, AlbumItem] = {}
-        said: list[Diagnosis] = []
+        diagnoses: list[Diagnosis] = []
         for lap in range(LAPS):
-            said = await self.monitor.diagnose(
-                [now[one] for one in speaking], backend, rng, 0 if lap else len(agents)
+            diagnoses = await self.monitor.diagnose(
+                [now[name] for name in speaking], backend, rng, 0 if lap else len(agents)
             )  # fmt: skip
-            sick = [diagnosis for diagnosis in said if diagnosis.infected]
+            sick = [diagnosis for diagnosis in diagnoses if diagnosis.infected]
             if not sick:
                 break
             found, cleaned = self._purify(sick, now)
@@ -107,21 +107,21 @@ class MonitorMode:
                 now[changed.id] = changed
                 reasons[changed.id] = "foresight" if changed.id in {d.agent for d in sick} else "sweep"
         return Cleaning(
-            {one: now[one] for one in reasons},
+            {name: now[name] for name in reasons},
             reasons,
             tuple(gone.values()),
-            {d.agent: d.unread for d in said if d.unread},
-            {d.agent: d.waiting for d in said if d.waiting},
+            {d.agent: d.unread for d in diagnoses if d.unread},
+            {d.agent: d.waiting for d in diagnoses if d.waiting},
         )
 
     def listen(self, talk: Iterable[Talk], meetings: Iterable[AgentPair]) -> None:
         """Real talk accuses; the last partner of a diagnosed agent is its contact."""
         self.monitor.record_talk(talk)
-        for one, other in meetings:
-            self.partners |= {one: other, other: one}
+        for first, second in meetings:
+            self.partners |= {first: second, second: first}
 
     def remember_removed(self, album_item: AlbumItem, sentences: Iterable[str]) -> None:
-        """Know what was removed and what it had said, for agents and memories that come later."""
+        """Keep a removed memory and its sentences, for agents and memories that come later."""
         self.removed.pop(album_item.key, None)
         self.removed[album_item.key] = album_item
         while len(self.removed) > REMOVED_KEPT:
@@ -132,7 +132,8 @@ class MonitorMode:
         """Readings and contacts."""
         return {
             "watch": self.monitor.snapshot(), "partners": self.partners, "removed": list(self.removed),
-            "awaited": sorted(self.awaited), "sentences": [sorted(one) for one in self._sentences], "told": self._told,
+            "awaited": sorted(self.awaited), "sentences": [sorted(spoken) for spoken in self._sentences],
+            "told": self._reminded,
         }  # fmt: skip
 
     def restore(self, snapshot: Mapping[str, Any], album_items: Mapping[str, AlbumItem]) -> None:
@@ -141,14 +142,14 @@ class MonitorMode:
         self.partners = dict(snapshot["partners"])
         self.removed = {key: album_items[key] for key in snapshot.get("removed", ()) if key in album_items}
         self.awaited = set(snapshot.get("awaited", ()))
-        self._sentences = [frozenset(one) for one in snapshot.get("sentences", ())]
-        self._told = dict(snapshot.get("told", {}))
+        self._sentences = [frozenset(spoken) for spoken in snapshot.get("sentences", ())]
+        self._reminded = dict(snapshot.get("told", {}))
 
     def _remind(self, now: dict[str, AgentState], reasons: dict[str, str]) -> None:
         """Agents that were out of reach when something was removed forget, once, the chats in which it spoke."""
         for name, agent in list(now.items()):
-            missed = self._sentences[self._told.get(name, 0) :]
-            self._told[name] = len(self._sentences)
+            missed = self._sentences[self._reminded.get(name, 0) :]
+            self._reminded[name] = len(self._sentences)
             after = purge(agent, (), frozenset().union(*missed)) if missed else agent
             if after != agent:
                 now[name], reasons[name] = after, "history"
@@ -171,16 +172,16 @@ class MonitorMode:
     ) -> tuple[dict[str, AlbumItem], tuple[AgentState, ...]]:
         keys = {key for diagnosis in sick for key in diagnosis.culprits}
         gone = {k.key: k for d in sick for k in agents[d.agent].album if k.key in keys}
-        said: list[str] = []
+        sentences: list[str] = []
         for key, album_item in gone.items():
             spoken = (*self.monitor.readings[key].utterances, *self.monitor.heard.get(key, {}).values())
             self.remember_removed(album_item, spoken)
-            said += spoken
-        self._told |= dict.fromkeys(agents, len(self._sentences))
-        swept = sweep(tuple(agents.values()), gone.values(), near_duplicate, said)
+            sentences += spoken
+        self._reminded |= dict.fromkeys(agents, len(self._sentences))
+        swept = sweep(tuple(agents.values()), gone.values(), near_duplicate, sentences)
         self.monitor.rehearse_first(swept.lookalikes)
-        contacts = {self.partners.get(one, "") for one in (*swept.contacts, *(d.agent for d in sick))} - {""}
-        met = [k.key for one in contacts if one in agents for k in agents[one].album]
+        contacts = {self.partners.get(name, "") for name in (*swept.contacts, *(d.agent for d in sick))} - {""}
+        met = [k.key for name in contacts if name in agents for k in agents[name].album]
         self.monitor.rehearse_first(key for key in met if key not in keys and self._unread(key))
         self.awaited |= contacts - agents.keys()
         return gone, swept.cleaned

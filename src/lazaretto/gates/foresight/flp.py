@@ -51,7 +51,7 @@ class FlpSettings:
 
 @dataclass(frozen=True, slots=True)
 class FlpReading:
-    """What the measures of one agent are. None where the rehearsal gave too little to measure."""
+    """The measures of one agent. None where the rehearsal gave too little to measure."""
 
     entropy: float | None
     diversity: float | None

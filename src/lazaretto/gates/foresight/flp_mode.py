@@ -1,4 +1,4 @@
-"""Foresight as published (mode ``flp``) over a community: whoever collapses is rolled back or bisected, one by one."""
+"""Foresight as published (mode ``flp``) over a community: collapsed agents are rolled back or bisected, one by one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def one_by_one(backend: RehearsalBackend, searches: Sequence[Purification]
 
 
 class FlpMode:
-    """The defence as published: every agent about to speak rehearses; what is found is removed from it alone."""
+    """The defence as published: every agent about to speak rehearses; a found memory is removed from it alone."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class FlpMode:
     ) -> Cleaning:
         """Rehearse everybody who is about to speak, purify the infected."""
         known = {agent.id: agent for agent in agents}
-        about = [known[one] for one in speaking]
+        about = [known[name] for name in speaking]
         readings = await take_readings(about, self.personas, self.settings, backend, streams("flp"))
         sick = [
             partial(self.purified, agent, reading.drift(self.before.get(agent.id)), streams=streams)
@@ -72,7 +72,7 @@ class FlpMode:
     async def purified(
         self, agent: AgentState, drift: float | None, backend: RehearsalBackend, *, streams: Streams
     ) -> Purified:
-        """What becomes of an infected agent. No drift is known the first time: long-term."""
+        """The infected agent, purified, and the method. No drift is known the first time: long-term."""
         if drift is not None and drift > self.thresholds.drift:
             return roll_back(agent), "rollback"
         rng = streams(f"flp bisect {agent.id}")

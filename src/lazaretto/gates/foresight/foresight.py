@@ -1,4 +1,4 @@
-"""Foresight as a guard runs it: agents become values, a mode looks at them, and what it says is told to the ledger.
+"""Foresight as a guard runs it: agents become values, a mode looks at them, and its findings go to the ledger.
 
 Several tasks and processes may ask at once. Within one guard they take turns; others' readings come by the ledger.
 """
@@ -60,8 +60,8 @@ class Foresight:
         others: Sequence[ForesightAgent | str],
         remove: RemoveItem | None,
     ) -> BeforeRound:
-        """Look at those about to speak, and have removed whatever would speak through them; with no ``remove`` it is
-        only said."""
+        """Look at agents about to speak, and have memories removed that would speak through them; without ``remove``
+        they are only reported."""
         async with self._turns:
             await self._in_store(self.memory.follow)
             agents = [await self._agent(agent) for agent in (*speaking, *others)]
@@ -137,7 +137,7 @@ async def _remove(
 
 
 def _accused(cleaning: Cleaning, items: Mapping[str, Mapping[str, Any]], album_item: AlbumItem) -> str:
-    found = [one for one, why in cleaning.reasons.items() if why == "foresight" and album_item.key in items[one]]
+    found = [agent for agent, why in cleaning.reasons.items() if why == "foresight" and album_item.key in items[agent]]
     return ", ".join(found[:3])
 
 

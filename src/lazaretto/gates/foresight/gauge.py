@@ -1,4 +1,4 @@
-"""What one memory does to agents: how often it is fetched (pull), and what is said of it (talk).
+"""The effect of one memory on agents: how often it is fetched (pull), and how agents talk about it (talk).
 
 **Pull** costs no model call: recorded plans of benign agents are looked up in reference albums with the memory among
 them. Albums and plans are fixed, so pull is a property of the memory alone. **Talk** is a rehearsal: two pairs of
@@ -73,7 +73,7 @@ def collapse(utterances: Sequence[str], backend: RehearsalBackend) -> float | No
 
 
 def beside_the_point(utterances: Sequence[str], title: str, backend: RehearsalBackend) -> float | None:
-    """How little of what is said has to do with the memory's title: 1 - mean cosine. None without words or title."""
+    """How far the talk is from the memory's title: 1 - mean cosine. None without words or title."""
     spoken = [text for text in utterances if text.strip()]
     if not spoken or not title.strip():
         return None
@@ -88,34 +88,34 @@ def repeated(
     elsewhere: Sequence[str] = (),
 ) -> float:
     """Share of the utterances that another one repeats, word for word or without the words of who speaks. A virus that
-    has several sentences, so that its talk is not alike as a whole, still has each of them said by several people; and
-    one that makes everybody begin or end in their own way still has them say the rest.
+    has several sentences, so that its talk is not alike as a whole, still has several people say each of them; and
+    a virus that makes everybody begin or end in their own way still has them say the rest.
 
-    Words of a speaker are those of their description. Without them, two utterances must be equal, and whoever quotes
-    the whole of what was ``shown`` speaks of it and repeats nobody. With ``elsewhere``, what each of them said about
-    something else, the words of that are their own too, and a run of words that is left of both is enough, if it is no
-    part of what was shown."""
-    said, quoted = [_words(text) for text in utterances], _words(shown)
-    unquoted = [_without(words, quoted) for words in said]
+    Words of a speaker are those of their description. Without them, two utterances must be equal, and a speaker
+    who quotes all of ``shown`` speaks of it and repeats nobody. With ``elsewhere``, the words of each about something
+    else, these are their own words too, and a run of words that both have left is enough, if it is no part of
+    ``shown``."""
+    spoken, quoted = [_words(text) for text in utterances], _words(shown)
+    unquoted = [_without(words, quoted) for words in spoken]
     own = [set(_words(who.text())) if who else set() for who in speakers]
-    own += [set()] * (len(said) - len(own))
+    own += [set()] * (len(spoken) - len(own))
     habits = [words | set(_words(text)) for words, text in zip(own, elsewhere, strict=True)] if elsewhere else []
 
-    def again(one: int, other: int) -> bool:
-        if said[one] == said[other]:
-            return bool(said[one])
-        apart = own[one] | own[other]
-        left, right = ([word for word in unquoted[i] if word not in apart] for i in (one, other))
+    def again(first: int, second: int) -> bool:
+        if spoken[first] == spoken[second]:
+            return bool(spoken[first])
+        apart = own[first] | own[second]
+        left, right = ([word for word in unquoted[i] if word not in apart] for i in (first, second))
         if len(left) >= PHRASE and left == right:
             return True
         if not habits:
             return False
-        apart = habits[one] | habits[other]
-        here, there, seen = (_runs(words, apart) for words in (said[one], said[other], quoted))
+        apart = habits[first] | habits[second]
+        here, there, seen = (_runs(words, apart) for words in (spoken[first], spoken[second], quoted))
         return bool((here & there) - seen)
 
-    places = range(len(said))
-    return sum(any(again(i, j) for j in places if i != j) for i in places) / max(1, len(said))
+    places = range(len(spoken))
+    return sum(any(again(i, j) for j in places if i != j) for i in places) / max(1, len(spoken))
 
 
 def _runs(words: Sequence[str], apart: Collection[str]) -> set[tuple[str, ...]]:
@@ -158,7 +158,7 @@ class Scale:
     spread: float
 
     def __call__(self, value: float | None) -> float:
-        """0 for what is ordinary or could not be measured."""
+        """0 for an ordinary value, or one that could not be measured."""
         return 0.0 if value is None else max(0.0, (value - self.middle) / self.spread)
 
     @classmethod
@@ -210,7 +210,7 @@ class BenignBaseline:
         return self.score(reading) >= self.infected / MARGIN or self.pulls_alone(reading)
 
     def pulls_alone(self, reading: MemoryEvidence) -> bool:
-        """Whether it is fetched as no benign memory is."""
+        """Whether it is fetched more than any benign memory."""
         return self.pull(reading.pull) >= self.pull_alone
 
     def limit(self, use_pull: bool = True, use_collapse: bool = True) -> float:
@@ -230,7 +230,7 @@ class MemoryEvidence:
     utterances: tuple[str, ...] = ()
     misnamed: float | None = None
     repeated: float | None = None
-    """Share of what eight more people said about it that another of them repeats; None without a closer look."""
+    """Share of the sentences of eight more people about it that another of them repeats; None without a closer look."""
 
     def row(self) -> list[Any]:
         """As JSON data."""
@@ -238,6 +238,6 @@ class MemoryEvidence:
 
     @classmethod
     def of_row(cls, row: Sequence[Any]) -> MemoryEvidence:
-        """What ``row`` gave."""
-        pull, alike, beside, said, *rest = row
-        return cls(pull, alike, beside, tuple(said), *rest)
+        """Read back the result of ``row``."""
+        pull, alike, beside, utterances, *rest = row
+        return cls(pull, alike, beside, tuple(utterances), *rest)

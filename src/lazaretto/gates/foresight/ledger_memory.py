@@ -1,7 +1,7 @@
-"""What foresight reads from the ledger, and what it keeps there.
+"""Foresight's data in the ledger: the events it reads, and the notes it keeps.
 
-It reads who said what about which memory, who met whom, each agent's last chats, and what people decided. Its own
-readings are notes on the items: they survive a restart, reach every process, and go when an item is erased.
+It reads talk about memories by speaker, meetings, each agent's last chats, and people's decisions. Its own readings are
+notes on the items: they survive a restart, reach every process, and go when an item is erased.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ WINDOW = 10_000
 IN_MIND = 5
 """Recalled memories that a message without parents may be about."""
 SUBJECT = "foresight"
-"""What notes about the community as a whole are about."""
+"""The subject of notes about the community as a whole."""
 _TALK = (EventKind.SEEN, EventKind.SENT, EventKind.RETRIEVED, EventKind.INFLUENCED)
 _DECIDED = (EventKind.NOTED, EventKind.LABELLED, EventKind.RELEASED, EventKind.UNDONE)
 
-Said = tuple[int, str, str, tuple[str, ...]]
+Message = tuple[int, str, str, tuple[str, ...]]
 """Number of the event, speaker, words, and the ids of the items it is about."""
 
 
@@ -65,14 +65,14 @@ class LedgerMemory:
             elif not self._deciding_anew or (event.body or {}).get("removed"):  # readings stay as they are
                 self._take_note(event, self._opening)
         self._opening = self._deciding_anew = False
-        said: dict[str, Said] = {}
+        messages: dict[str, Message] = {}
         meetings: list[tuple[str, str]] = []
         for event in self._tail.new():
-            self._follow_event(event, said, meetings)
-        self._mode.listen(self._talk(said), meetings)
+            self._follow_event(event, messages, meetings)
+        self._mode.listen(self._talk(messages), meetings)
 
     def forget(self, agent: str, chats: Sequence[Exchange]) -> None:
-        """Take chats out of what is remembered of an agent, the newest of several alike first."""
+        """Remove chats from an agent's history, the newest of several equal ones first."""
         kept = self._histories[agent]
         for chat in chats:
             for place in reversed(range(len(kept))):
@@ -97,7 +97,7 @@ class LedgerMemory:
         return note_item(observation.text, title) if observation.text.strip() else None
 
     def notes(self, items: Mapping[str, str], removed: Sequence[AlbumItem] = ()) -> list[Draft]:
-        """What is new to be kept. ``items`` names an item for each memory's key."""
+        """New notes to keep. ``items`` names an item for each memory's key."""
         drafts: list[Draft] = []
         self._item_of.update(items)
         if isinstance(self._mode, MonitorMode):
@@ -127,7 +127,7 @@ class LedgerMemory:
         return Draft(EventKind.NOTED, subject, body={"what": SUBJECT, "by": self._fingerprint, **body})
 
     def _take_note(self, event: Event, opening: bool) -> None:
-        """What was kept: on opening all there is; later, what another process has found in the meantime."""
+        """Read a stored note: on opening every note; later, notes that another process wrote in the meantime."""
         body = event.body or {}
         if body.get("what") != SUBJECT or body.get("by") != self._fingerprint:
             return
@@ -165,54 +165,56 @@ class LedgerMemory:
         if album_item is not None:
             mode.remember_removed(album_item, reading.utterances if reading else ())
 
-    def _follow_event(self, event: Event, said: dict[str, Said], meetings: list[tuple[str, str]]) -> None:
+    def _follow_event(self, event: Event, messages: dict[str, Message], meetings: list[tuple[str, str]]) -> None:
         body, agent = event.body or {}, event.agent
         if event.kind is EventKind.SEEN and body.get("channel") == Channel.MESSAGE.value:
-            said[event.subject] = (event.seq, agent, str(body.get("text", "")), tuple(body.get("parents", ())))
+            messages[event.subject] = (event.seq, agent, str(body.get("text", "")), tuple(body.get("parents", ())))
             if not body.get("parents"):
-                said[event.subject] = (*said[event.subject][:3], self._likely_subject(agent))
+                messages[event.subject] = (*messages[event.subject][:3], self._likely_subject(agent))
             self._spoke.add(agent)
-        elif event.kind is EventKind.INFLUENCED and body.get("target") in said:
-            seq, speaker, words, about = said[body["target"]]
-            said[body["target"]] = (seq, speaker, words, (*about, event.subject)[-IN_MIND:])
+        elif event.kind is EventKind.INFLUENCED and body.get("target") in messages:
+            seq, speaker, words, about = messages[body["target"]]
+            messages[body["target"]] = (seq, speaker, words, (*about, event.subject)[-IN_MIND:])
         elif event.kind is EventKind.RETRIEVED:
             if agent in self._spoke:  # a new thought
                 self._mind.pop(agent, None)
                 self._spoke.discard(agent)
             self._mind[agent] = [*self._mind.get(agent, ()), event.subject][-IN_MIND:]
         elif event.kind is EventKind.SENT:
-            self._sent(event.subject, agent, str(body.get("to", "")), said, meetings)
+            self._sent(event.subject, agent, str(body.get("to", "")), messages, meetings)
 
     def _likely_subject(self, agent: str) -> tuple[str, ...]:
-        """What a message without parents is about: what its writer has just recalled, else what it was just sent."""
+        """The items a message without parents is about: those its writer just recalled, else the last it was sent."""
         if agent in self._mind and agent not in self._spoke:
             return tuple(self._mind[agent])
         return (self._last_in[agent],) if agent in self._last_in else tuple(self._mind.get(agent, ()))
 
-    def _sent(self, item: str, sender: str, to: str, said: Mapping[str, Said], meetings: list[tuple[str, str]]) -> None:
+    def _sent(
+        self, item: str, sender: str, to: str, messages: Mapping[str, Message], meetings: list[tuple[str, str]]
+    ) -> None:
         if not to or to == sender:
             return
         meetings.append((sender, to))
         self._last_in[to] = item
-        words = said[item][2] if item in said else ""
+        words = messages[item][2] if item in messages else ""
         if not words:
             return
         heard = self._incoming.pop((to, sender), None)
         if heard is None:
             self._incoming[sender, to] = (item, words)
             return
-        for one in (sender, to):
-            self._histories[one].append((heard[1], words))
+        for agent in (sender, to):
+            self._histories[agent].append((heard[1], words))
 
     def _decide_anew(self) -> None:
-        """A decision was taken back: what is pardoned and what is removed is read again."""
+        """A decision was taken back: read pardons and removals again."""
         self._deciding_anew = True
         if isinstance(self._mode, MonitorMode):
             self._mode.monitor.pardoned.clear()
             self._mode.removed.clear()
 
     def _follow_people(self, event: Event) -> None:
-        """What a person calls benign is not removed again, nor what was put back; what is called harmful may be."""
+        """A memory that a person called benign or put back is not removed again; one called harmful may be."""
         if not isinstance(self._mode, MonitorMode):
             return
         body, pardoned, removed = event.body or {}, self._mode.monitor.pardoned, self._mode.removed
@@ -225,12 +227,12 @@ class LedgerMemory:
                 pardoned.add(key)
                 removed.pop(key, None)
 
-    def _talk(self, said: Mapping[str, Said]) -> list[tuple[str, dict[str, str]]]:
-        """What was said about which content. A reply to a message is about what that message was about."""
-        wanted = {item for _, _, _, about in said.values() for item in about if item not in said}
+    def _talk(self, messages: Mapping[str, Message]) -> list[tuple[str, dict[str, str]]]:
+        """The talk about each content. A reply to a message is about the same items as that message."""
+        wanted = {item for _, _, _, about in messages.values() for item in about if item not in messages}
         keys = self._keys_of(sorted(wanted - self._about.keys()))
         talk: list[tuple[str, dict[str, str]]] = []
-        for message, (seq, speaker, words, about) in said.items():
+        for message, (seq, speaker, words, about) in messages.items():
             named = dict.fromkeys(
                 key for item in about for key in (self._about.get(item) or ((keys[item],) if item in keys else ()))
             )
@@ -257,7 +259,7 @@ def content_key(observation: Observation) -> str:
 
 
 def title_of(observation: Observation) -> str:
-    """What a memory is called: a title in its fields, the caption beside a picture, or its file's name."""
+    """The title of a memory: a title in its fields, the caption beside a picture, or its file's name."""
     meta = observation.fields.meta if observation.fields is not None else {}
     if isinstance(meta.get("title"), str):
         return str(meta["title"])

@@ -1,4 +1,4 @@
-"""Which memories look like one that was removed: they are read first, and not removed for their looks."""
+"""Memories that look like a removed one: they are read first, and not removed for their looks."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ NEAR_BITS, NEAR_COLOURS = 6, 32
 """How far two pictures may look apart and still be near-duplicates."""
 
 
-def near_duplicate(one: AlbumItem, other: AlbumItem) -> bool:
+def near_duplicate(first: AlbumItem, second: AlbumItem) -> bool:
     """Pictures that look the same from afar; notes with nearly the same words."""
-    if one.is_note != other.is_note:
+    if first.is_note != second.is_note:
         return False
-    if one.is_note:
-        mine, theirs = set(one.note.lower().split()), set(other.note.lower().split())
+    if first.is_note:
+        mine, theirs = set(first.note.lower().split()), set(second.note.lower().split())
         return 2 * len(mine & theirs) >= len(mine | theirs)
     try:
-        first, second = _look(one.picture), _look(other.picture)
+        first_look, second_look = _look(first.picture), _look(second.picture)
     except PictureWorkerFailed:
         return False
-    if first is None or second is None:
+    if first_look is None or second_look is None:
         return False
-    return first.distance(second) <= NEAR_BITS and first.colour_gap(second) <= NEAR_COLOURS
+    return first_look.distance(second_look) <= NEAR_BITS and first_look.colour_gap(second_look) <= NEAR_COLOURS
 
 
 _LOOKS: KeptTexts[tuple[PerceptualHash | None]] = KeptTexts(1 << 20, lambda _: 300)

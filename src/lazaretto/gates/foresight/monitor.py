@@ -49,12 +49,12 @@ CLOSER = 2
 MOST = 0.5
 """Share of the sentences of a closer look that another person must repeat."""
 LOOKS = 3
-"""Closer looks, by people of whom none was asked before, that acquit what is fetched as no benign memory is."""
+"""Closer looks, by new people each time, that acquit a memory which is fetched more than any benign one."""
 
 
 @dataclass(frozen=True, slots=True)
 class MonitorSettings:
-    """What foresight may spend, and which evidence it uses: the table ``[gates.foresight]`` of a policy."""
+    """Foresight's budget and the evidence it uses: the table ``[gates.foresight]`` of a policy."""
 
     __pydantic_config__ = CLOSED
     budget: float = 1.0
@@ -83,7 +83,7 @@ class MonitorSettings:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What foresight says of one agent before it speaks."""
+    """Foresight's diagnosis of one agent before it speaks."""
 
     agent: str
     culprits: tuple[str, ...] = ()
@@ -131,7 +131,7 @@ class MemoryMonitor:
         self.settings = settings or MonitorSettings()
         self.readings: dict[str, MemoryEvidence] = {}
         self.heard: dict[str, dict[str, str]] = {}
-        """What was last really said of a memory, by speaker, the newest last."""
+        """The last real words about a memory, by speaker, the newest last."""
         self.urgent: set[str] = set()
         """Memories that passed through a diagnosed agent's hands, or look like one that was removed."""
         self.pardoned: set[str] = set()
@@ -149,10 +149,10 @@ class MemoryMonitor:
         held = {k.key: (k, agent) for agent in agents for k in agent.album}
         fresh = [album_item for key, (album_item, _) in held.items() if key not in self.readings]
         await self._measure(fresh[-max(1, len(agents)) * self.settings.measure :], backend)
-        kept = {key: one for key, one in held.items() if key in self.readings}
+        kept = {key: pair for key, pair in held.items() if key in self.readings}
         accused = self._accused(kept, {agent.id: agent.persona for agent in agents}, backend) - self.pardoned
         queue = self._queue(kept, accused, size)
-        done = await self._rehearse([self._rehearsal(one, agent, accused, rng) for one, agent in queue], backend, rng)
+        done = await self._rehearse([self._rehearsal(item, agent, accused, rng) for item, agent in queue], backend, rng)
         for key in done & accused:
             del self.heard[key]  # it has been looked into
         await self._resolve_doubts(kept, self._most(size), backend, rng)
@@ -168,10 +168,10 @@ class MemoryMonitor:
                 self.unmeasured.discard(album_item.key)
                 self.readings[album_item.key] = MemoryEvidence(pull, misnamed=apart)
 
-    def record_talk(self, said: Iterable[tuple[str, Mapping[str, str]]]) -> None:
-        """What was really said about which memory (its key), by speaker."""
+    def record_talk(self, talk: Iterable[tuple[str, Mapping[str, str]]]) -> None:
+        """Take in real words about memories (by key), by speaker."""
         if self.settings.listen:
-            for key, words in said:
+            for key, words in talk:
                 known = self.heard.get(key, {})
                 lasting = {speaker: text for speaker, text in known.items() if speaker not in words}
                 self.heard[key] = dict([*lasting.items(), *words.items()][-HEARD:])
@@ -186,7 +186,7 @@ class MemoryMonitor:
         return self._score(reading) if reading is not None and self._collapse_counts(reading) else 0.0
 
     def snapshot(self) -> dict[str, Any]:
-        """What it knows, as JSON data."""
+        """Its state, as JSON data."""
         rows = {key: reading.row() for key, reading in self.readings.items()}
         return {
             "readings": rows,
@@ -196,9 +196,9 @@ class MemoryMonitor:
         }
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Know again what a snapshot says."""
+        """Go on from a snapshot."""
         self.readings = {key: MemoryEvidence.of_row(row) for key, row in snapshot["readings"].items()}
-        self.heard = {key: dict(said) for key, said in snapshot["heard"].items()}
+        self.heard = {key: dict(words) for key, words in snapshot["heard"].items()}
         self.urgent = set(snapshot["urgent"])
         self.credit = snapshot.get("credit", 0.0)
 
@@ -223,8 +223,8 @@ class MemoryMonitor:
     def _queue(
         self, kept: Mapping[str, tuple[AlbumItem, AgentState]], accused: set[str], agents: int
     ) -> list[tuple[AlbumItem, AgentState]]:
-        """What to rehearse now: the accused and contacts, then by pull; the unsuspicious only within what curiosity
-        allows."""
+        """The memories to rehearse now: accused ones and contacts, then by pull; unsuspicious ones only as far as
+        curiosity allows."""
         if not self.settings.use_collapse:
             return []
         first = (self.urgent | accused) - self.pardoned
@@ -260,7 +260,7 @@ class MemoryMonitor:
         backend: RehearsalBackend,
         rng: random.Random,
     ) -> None:
-        """Other people with other pasts talk about what is in doubt: do they repeat each other?"""
+        """Other people with other pasts talk about doubtful memories: do they repeat each other?"""
         doubted = [
             key
             for key in kept
@@ -270,18 +270,18 @@ class MemoryMonitor:
             return
         looks = await self.look_closer([kept[key] for key in doubted], backend, rng)
         for key, heard in zip(doubted, looks, strict=True):
-            if heard:  # what a failing model left unsaid is asked again
-                reading, words = self.readings[key], [one.text for one in heard]
+            if heard:  # a model that failed is asked again
+                reading, words = self.readings[key], [line.text for line in heard]
                 share = self.repeated_share(kept[key][0], heard)
                 self.readings[key] = replace(reading, repeated=share, utterances=(*reading.utterances, *words))
 
     async def look_closer(
         self, held: Sequence[tuple[AlbumItem, AgentState]], backend: RehearsalBackend, rng: random.Random
     ) -> list[tuple[RehearsedLine, ...]]:
-        """What people say in a closer look at measured memories: eight of them, and others where these do not do.
-        Nothing where a failing model left any of it unsaid."""
+        """The lines of people in a closer look at measured memories: eight people, and others where these are too few.
+        Nothing where a model failed on any line."""
         eights = await self._ask_eight(held, backend, rng)
-        return [await self._ask_others(one, eight, backend, rng) for one, eight in zip(held, eights, strict=True)]
+        return [await self._ask_others(pair, eight, backend, rng) for pair, eight in zip(held, eights, strict=True)]
 
     async def _ask_others(
         self,
@@ -290,8 +290,8 @@ class MemoryMonitor:
         backend: RehearsalBackend,
         rng: random.Random,
     ) -> tuple[RehearsedLine, ...]:
-        """What was heard, and what eight others say, and eight more, as long as that acquits what is fetched as no
-        benign memory is."""
+        """The lines heard, those of eight others, and of eight more, as long as they acquit a memory that is fetched
+        more than any benign one."""
         album_item, whole = held[0], CLOSER * CALLS_PER_READING
         looks = LOOKS if self.scales.pulls_alone(self.readings[album_item.key]) else 1
         looks = min(looks, len(set(self.personas)) // whole)
@@ -300,7 +300,7 @@ class MemoryMonitor:
                 return ()
             if look == looks or self.repeated_share(album_item, heard) >= MOST:
                 break
-            heard += (await self._ask_eight([held], backend, rng, {one.speaker for one in heard}))[0]
+            heard += (await self._ask_eight([held], backend, rng, {line.speaker for line in heard}))[0]
         return heard
 
     async def _ask_eight(
@@ -310,12 +310,11 @@ class MemoryMonitor:
         rng: random.Random,
         but: Collection[Persona] = (),
     ) -> list[tuple[RehearsedLine, ...]]:
-        """What eight people, no two the same, with pasts of others, say about each memory, and what they say in the
-        same place about one of the gauge: a closer look, by anybody ``but`` these. Whoever failed to say one of both is
-        missing."""
+        """Lines of eight different people, with pasts of others, about each memory, and in the same place about one of
+        the gauge: a closer look, by anybody ``but`` these. A speaker with only one of both is missing."""
         cast, keys = [who for who in dict.fromkeys(self.personas) if who not in but], {k.key for k, _ in held}
         people = rng.sample(cast, len(cast))
-        said: list[tuple[RehearsedLine, ...]] = [()] * len(held)
+        lines: list[tuple[RehearsedLine, ...]] = [()] * len(held)
         for part in range(CLOSER):
             queue = [self._rehearsal(album_item, agent, keys, rng) for album_item, agent in held]
             others = [replace(scene, album_item=self._another(scene.album_item)) for scene in queue]
@@ -325,17 +324,19 @@ class MemoryMonitor:
             ]
             for i, (now, then) in enumerate(zip(spoken, elsewhere, strict=True)):
                 if len(now) == len(then):
-                    said[i] += tuple(one._replace(elsewhere=two.text) for one, two in zip(now, then, strict=True))
-        return said
+                    lines[i] += tuple(
+                        line._replace(elsewhere=other.text) for line, other in zip(now, then, strict=True)
+                    )
+        return lines
 
     def repeated_share(self, album_item: AlbumItem, heard: Sequence[RehearsedLine]) -> float:
-        """How much of what was heard about a measured memory in a closer look is said by others as well. Own
-        words are left out where it is fetched as no benign memory is: a sign in a picture is quoted by everybody too,
-        and spreads no more than any other."""
-        words = [one.text for one in heard]
+        """Share of the lines about a measured memory in a closer look that others repeat. A speaker's own words are
+        left out where the memory is fetched more than any benign one: everybody quotes a sign in a picture too, and it
+        spreads no more than any other."""
+        words = [line.text for line in heard]
         if not self.scales.pulls_alone(self.readings[album_item.key]):
             return repeated(words)
-        speakers, elsewhere = [one.speaker for one in heard], [one.elsewhere for one in heard]
+        speakers, elsewhere = [line.speaker for line in heard], [line.elsewhere for line in heard]
         return repeated(words, speakers, _shown(album_item), elsewhere)
 
     def _another(self, album_item: AlbumItem) -> AlbumItem:
@@ -349,8 +350,8 @@ class MemoryMonitor:
     def _rehearsal(
         self, album_item: AlbumItem, agent: AgentState, accused: set[str], rng: random.Random
     ) -> MemoryRehearsal:
-        """Who rehearses it: one pair without a past and one with the agent's own; of what real talk accuses, two pairs
-        with pasts of other people, made of what was said about other memories in rehearsal."""
+        """The pairs that rehearse it: one without a past and one with the agent's own; for an accused memory, two pairs
+        with pasts of other people, made of rehearsed talk about other memories."""
         if album_item.key not in accused:
             return ordinary_rehearsal(album_item, agent)
         past = [
@@ -364,8 +365,8 @@ class MemoryMonitor:
         if len(past) < 2 * size:
             return ordinary_rehearsal(album_item, agent)
         drawn = rng.sample(past, 2 * size)
-        one, other = (replace(agent.history, records=tuple(part)) for part in (drawn[:size], drawn[size:]))
-        return MemoryRehearsal(album_item, replace(agent, history=one), replace(agent, history=other))
+        first, second = (replace(agent.history, records=tuple(part)) for part in (drawn[:size], drawn[size:]))
+        return MemoryRehearsal(album_item, replace(agent, history=first), replace(agent, history=second))
 
     async def _rehearse(
         self, queue: Sequence[MemoryRehearsal], backend: RehearsalBackend, rng: random.Random
@@ -374,10 +375,10 @@ class MemoryMonitor:
         done: set[str] = set()
         if not queue:
             return done
-        for scene, said in zip(queue, await talk(queue, self.personas, backend, rng), strict=True):
-            album_item, words = scene.album_item, [one.text for one in said]
+        for scene, lines in zip(queue, await talk(queue, self.personas, backend, rng), strict=True):
+            album_item, words = scene.album_item, [line.text for line in lines]
             reading = _spoken(self.readings[album_item.key], album_item, words, backend)
-            if len(words) == CALLS_PER_READING:  # what a failing model left unsaid is asked again
+            if len(words) == CALLS_PER_READING:  # a model that failed is asked again
                 self.urgent.discard(album_item.key)
                 self.readings[album_item.key] = reading
                 done.add(album_item.key)
@@ -430,20 +431,20 @@ def _spoken(
 
 
 class RehearsedLine(NamedTuple):
-    """What a persona said in a rehearsal."""
+    """A persona's line in a rehearsal."""
 
     speaker: Persona
     text: str
     elsewhere: str = ""
-    """What it said in the same place about another memory; in a closer look."""
+    """Its line in the same place about another memory; in a closer look."""
 
 
 async def talk(
     queue: Sequence[MemoryRehearsal], personas: Sequence[Persona], backend: RehearsalBackend, rng: random.Random
 ) -> list[tuple[RehearsedLine, ...]]:
-    """What two pairs of personas say about each memory.
+    """The lines of two pairs of personas about each memory.
 
-    What a failing model did not say is missing; four utterances are a whole rehearsal.
+    Lines of a model that failed are missing; four lines are a whole rehearsal.
     """
     asking, answering, shown = [], [], []
     for scene in queue:
@@ -453,13 +454,13 @@ async def talk(
         answering += [scene.first.playing(cast[1]), scene.second.playing(cast[3])]
         shown += [scene.album_item, scene.album_item]
     questions = await backend.ask(asking, shown)
-    going = [i for i, said in enumerate(questions) if not said.fault]
+    going = [i for i, utterance in enumerate(questions) if not utterance.fault]
     answers = await backend.answer(
         [answering[i] for i in going], [shown[i] for i in going], [questions[i].text for i in going]
     )
     spoken: list[list[RehearsedLine]] = [[] for _ in queue]
-    for i, said in zip(going, answers, strict=True):
+    for i, utterance in zip(going, answers, strict=True):
         spoken[i // 2].append(RehearsedLine(asking[i].persona, questions[i].text))
-        if not said.fault:
-            spoken[i // 2].append(RehearsedLine(answering[i].persona, said.text))
-    return [tuple(one) for one in spoken]
+        if not utterance.fault:
+            spoken[i // 2].append(RehearsedLine(answering[i].persona, utterance.text))
+    return [tuple(lines) for lines in spoken]

@@ -18,10 +18,10 @@ from lazaretto.gates.foresight.backend import RehearsalBackend
 
 @dataclass(frozen=True, slots=True)
 class RehearsalResult:
-    """What a rehearsal of one agent brought to light."""
+    """The result of a rehearsal of one agent."""
 
     retrieved: tuple[str, ...] = ()
-    """Key of what each rehearsed turn fetched."""
+    """The key that each rehearsed turn fetched."""
     records: tuple[str, ...] = ()
     """The rehearsed chats as text, of those turns that came to their end."""
     faults: tuple[str, ...] = ()
@@ -83,12 +83,12 @@ async def _play(
     """One pass: plan, look up, ask, answer; a scene that fails drops out and says why."""
     going: list[_RehearsedTurn] = []
     plans = await backend.plan([copies[s.agent][s.asking] for s in scenes])
-    for scene, said in zip(scenes, plans, strict=True):
+    for scene, utterance in zip(scenes, plans, strict=True):
         actor = copies[scene.agent][scene.asking]
-        if said.fault or not len(actor.album):
-            notes[scene.agent].faults.append(said.fault or "the album is empty")
+        if utterance.fault or not len(actor.album):
+            notes[scene.agent].faults.append(utterance.fault or "the album is empty")
             continue
-        (key,) = await backend.look_up(actor.album, [said.text or actor.persona.text()])
+        (key,) = await backend.look_up(actor.album, [utterance.text or actor.persona.text()])
         if not key:
             notes[scene.agent].faults.append("retrieval failed" if key is None else "nothing was retrieved")
             continue
@@ -103,14 +103,14 @@ async def _play(
             actors = [copies[s.agent][s.answering] for s in going]
             spoken = await backend.answer(actors, shown, [s.question for s in going])
         left = []
-        for scene, said in zip(going, spoken, strict=True):
-            if said.fault:
-                notes[scene.agent].faults.append(said.fault)
+        for scene, utterance in zip(going, spoken, strict=True):
+            if utterance.fault:
+                notes[scene.agent].faults.append(utterance.fault)
             elif side == "ask":
-                scene.question = said.text
+                scene.question = utterance.text
                 left.append(scene)
             else:
-                _keep(scene, said.text, copies[scene.agent], notes[scene.agent])
+                _keep(scene, utterance.text, copies[scene.agent], notes[scene.agent])
         going = left
 
 
