@@ -36,6 +36,7 @@ LIMITS = {
     "gates/content/*.py": 1,
     "gates/memory/*.py": 14,
     "gates/foresight": 0,
+    "gates/content/jury": 1,
     "external_stores": 0,
     "learn": 0,
     "adapters": 1,

@@ -31,7 +31,7 @@ def embedded_panel(
 ) -> Panel:
     """The panel with the shipped models in every role; ``without`` names roles to leave empty.
 
-    ``rates`` set the gray band; ``quick`` settles what is clearly harmless without a debate, unless the policy asks for
+    ``rates`` set the gray band; ``quick`` settles clearly harmless content without a debate, unless the policy asks for
     fewer misses than one look was measured for; ``second`` asks a larger reader in doubt, where one is set up.
     """
     from lazaretto.gates.content.jury.debaters import DEFAULT_RATES, JuryArbiter, JuryDebater, JuryGlance

@@ -95,8 +95,8 @@ DEFAULT_RATES = ErrorRates()
 
 
 def ruled_by_rates(risk: float, rates: ErrorRates, language: str, heard: Heard | None = None) -> str:
-    """The rule that a text's risk means under these rates, as the arbiter applies them; ``language``: ``mixed`` where
-    the jury cannot read all of it, ``other`` where it can read nothing; ``heard``: what a second reader said."""
+    """The rule for a text's risk under these rates, as the arbiter applies them; ``language``: ``mixed`` where the jury
+    cannot read all of it, ``other`` where it can read nothing; ``heard``: the answer of a second reader."""
     if language == "other":
         return UNDECIDED
     odds = log_odds(risk) if heard is None else heard.jury
@@ -112,7 +112,7 @@ def ruled_by_rates(risk: float, rates: ErrorRates, language: str, heard: Heard |
 
 
 def precedent_evidence(precedents: Sequence[Precedent]) -> float:
-    """What the precedents say, in [-1, 1]: unsafe ones pull up, safe ones down, near ones more; 0 when none is near."""
+    """Weight of the precedents, in [-1, 1]: unsafe ones pull up, safe ones down, near ones more; 0 if none is near."""
     pull = [max(0.0, p.similarity - _NEAREST) / (1 - _NEAREST) for p in precedents]
     sides = [1.0 if p.case.label is Label.UNSAFE else -1.0 for p in precedents]
     return sum(w * s for w, s in zip(pull, sides, strict=True)) / max(1.0, len(precedents))
@@ -180,7 +180,7 @@ class JuryArbiter:
     orders: Mapping[InputKind, Order] | None = None
     rates: ErrorRates = DEFAULT_RATES
     second: SecondOpinion | None = None
-    """Whom to ask in doubt; None: nobody."""
+    """The reader to ask in doubt; None: no reader."""
 
     async def decide(self, debate: DebateState) -> ArbiterFinding:
         """The finding, with the numbers that decided."""
@@ -201,7 +201,7 @@ class JuryArbiter:
         if undecided:
             interval = (0.0, 1.0)
         quotes = tuple(q for t in debate.speeches if t.round == debate.round for q in t.quotes)
-        shown = rule == CONFIRMED and not gray  # what is in doubt is no offence yet
+        shown = rule == CONFIRMED and not gray  # doubtful content is no offence yet
         hazards = tuple(dict.fromkeys(h for t in debate.speeches for h in t.hazards)) if shown else ()
         role_cost = RoleCost(
             Role.ARBITER,
@@ -213,19 +213,19 @@ class JuryArbiter:
         spoken = {t.role: t.quotes for t in debate.speeches if t.round == debate.round}
         cited = [p for p in debate.briefing.precedents if p.bears]
         sides = (spoken.get(Role.STRICT, ()), spoken.get(Role.LOOSE, ()))
-        bars = None if limits is None else Bars(*(float(sigmoid(one)) for one in limits))
-        told = self._told(heard)
-        said = Grounds(
-            IN_DOUBT if gray else rule, risk, bars, *sides, context, cited, undecided, told[0].summary if told else ""
+        bars = None if limits is None else Bars(*(float(sigmoid(limit)) for limit in limits))
+        words = self._answer_evidence(heard)
+        grounds = Grounds(
+            IN_DOUBT if gray else rule, risk, bars, *sides, context, cited, undecided, words[0].summary if words else ""
         )
-        reasoning = reason(said)
+        reasoning = reason(grounds)
         return ArbiterFinding(
             label_for(rule),
             risk,
             UNDECIDED if undecided else IN_DOUBT if gray else rule,
             reasoning,
             interval,
-            quotes + debate.prepared.notices + told,
+            quotes + debate.prepared.notices + words,
             hazards,
             undecided,
             role_cost,
@@ -236,7 +236,7 @@ class JuryArbiter:
     def _heard(
         self, prepared: PreparedContent, reading: JuryScores | None, risk: float, settings: Settings | None
     ) -> Heard | None:
-        """What the second reader says, where it is asked; never about a picture that is explicit."""
+        """The answer of the second reader, where it is asked; never about an explicit picture."""
         explicit = float(prepared.facts.get("explicit", 0.0)) >= _EXPLICIT
         if self.second is None or reading is None or settings is None or prepared.fault or explicit:
             return None
@@ -254,13 +254,13 @@ class JuryArbiter:
         both = ruled_odds(heard, *rates) if heard is not None else None
         return (risk, settings.bars(*rates)) if both is None else (float(sigmoid(both[0])), both[1])
 
-    def _told(self, heard: Heard | None) -> tuple[Evidence, ...]:
-        """What the second reader said, as evidence; nothing where it was not asked."""
+    def _answer_evidence(self, heard: Heard | None) -> tuple[Evidence, ...]:
+        """The second reader's answer as evidence; empty where it was not asked."""
         if heard is None:
             return ()
         if heard.fault:
             return (Evidence("measure", heard.fault, {UNHEARD: heard.reader}),)
-        jury, other = (float(sigmoid(one)) for one in (heard.jury, heard.score))
+        jury, other = (float(sigmoid(odds)) for odds in (heard.jury, heard.score))
         words = f"A second reader ({heard.reader}) was asked: {other:.2f}; the jury alone says {jury:.2f}."
         left_out = {UNHEARD: heard.reader} if heard.cut else {}
         if ruled_odds(heard, self.rates.false_alarms, self.rates.misses) is None:
@@ -308,7 +308,7 @@ class JuryGlance:
 
     models: JuryModels
     joint: Joint | None = None
-    """Where a larger reader is asked about what is left: a lower bar than the models' own, and a scale for both."""
+    """Where a larger reader is asked about the rest: a lower bar than the models' own, and a scale for both."""
 
     async def settle(self, prepared: PreparedContent) -> ArbiterFinding | None:
         """The finding, or None when a debate has to be held."""
@@ -340,8 +340,8 @@ class JuryGlance:
 
 
 def heard_in(evidence: Sequence[Evidence]) -> Heard | None:
-    """What a second reader said, read back from a verdict's evidence."""
-    data = next((one.data[HEARD] for one in evidence if HEARD in one.data), None)
+    """A second reader's answer, read back from a verdict's evidence."""
+    data = next((part.data[HEARD] for part in evidence if HEARD in part.data), None)
     return None if data is None else Heard(data["reader"], data["jury"], data["score"], data["whole"])
 
 
@@ -349,7 +349,7 @@ _NOT_READ = "Not all of the text was read: it is too long for the time that one 
 
 
 def _why_undecided(debate: DebateState, reading: JuryScores | None, risk: float, *, confirmed: bool) -> str:
-    """Why nothing is settled; empty where something is. What is found unsafe is so in whatever company it stands."""
+    """Why nothing is settled; empty where something is. Unsafe content stays unsafe beside any other content."""
     if debate.prepared.fault:
         return debate.prepared.fault
     language = debate.prepared.facts.get("language")
@@ -372,7 +372,7 @@ def _unread(explicit: float) -> tuple[float, str, tuple[Evidence, ...], tuple[st
 def _quotes(reading: JuryScores, role: Role, prepared: PreparedContent, settings: Settings) -> tuple[Evidence, ...]:
     """The phrases that moved this debater most: towards risk for Strict, away from it for Loose.
 
-    A phrase speaks for a side where it lies there by itself (above what is allowed, or below, as both models say
+    A phrase speaks for a side where it lies there by itself (above the bar for allowed, or below, by both models
     together) and further than the rest of the text does. So none speaks for both, and in a text that is harmful
     throughout the less harmful half is no excuse.
     """
@@ -388,7 +388,7 @@ def _quotes(reading: JuryScores, role: Role, prepared: PreparedContent, settings
         for span in (spans if role is Role.STRICT else reversed(spans))
         if (sum(own[span.part, span.quote]) / len(own[span.part, span.quote]) - line) * sign > 0
     ]
-    further = [one for one in there if one.weight * sign > 0 and len(one.quote.split()) >= _FEWEST]
+    further = [span for span in there if span.weight * sign > 0 and len(span.quote.split()) >= _FEWEST]
     whole = {"text": prepared.content.text, "description": prepared.description, "read_text": prepared.read_text}
     quotes = []
     for span in further[:_QUOTES] or there[:1]:
@@ -409,7 +409,7 @@ def _hazards(reading: JuryScores) -> tuple[str, ...]:
 def _argument(
     role: Role, debate: DebateState, reading: JuryScores, risk: float, moved: float, quotes: Sequence[Evidence]
 ) -> str:
-    """What the debater says, in words a person can check against the numbers."""
+    """The debater's speech, in words a person can check against the numbers."""
     own = reading.debaters[role]
     lead = f" It rests mostly on “{quotes[0].data['quote'][:120]}”." if quotes else ""
     if role is Role.STRICT:

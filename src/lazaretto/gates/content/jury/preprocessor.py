@@ -26,13 +26,13 @@ from lazaretto.reading.text import reading_of
 from lazaretto.types import Evidence
 
 _KEPT_BYTES = 4 << 20
-"""Of pictures' measures and words that were read last."""
-_SEEN: KeptTexts[tuple[dict[str, Any], str]] = KeptTexts(_KEPT_BYTES, lambda one: 1_000 + 4 * len(one[1]))
+"""Memory for measures and words of the pictures that were read last."""
+_SEEN: KeptTexts[tuple[dict[str, Any], str]] = KeptTexts(_KEPT_BYTES, lambda seen: 1_000 + 4 * len(seen[1]))
 _LANGUAGES = ("en",)
 _AT_ONCE = 1_000
 """Characters of a text that is prepared in the gate's own thread: handing it to another takes as long."""
-_MOST_TOLD = 16_000
-"""Characters of a part whose sentences are told apart by language."""
+_MOST_SORTED = 16_000
+"""Characters of a part whose sentences are sorted by language."""
 _NOT_ENGLISH = {
     "other": "The jury reads English; this is not: a person should look at it.",
     "mixed": "The jury reads English; sentences in other languages stand beside it: a person should look at them.",
@@ -87,7 +87,7 @@ class JuryPreprocessor:
         return PreparedContent(content, description, words, facts, tuple(notices), role_cost, fault, known)
 
     def _looked_at(self, image: bytes, found: Opened) -> tuple[dict[str, Any], str]:
-        """What is measured on a picture and the words on it. One that goes from agent to agent is looked at once."""
+        """The measures of a picture and the words on it. A picture that goes from agent to agent is read once."""
         key = hashlib.sha256(image).digest() + repr((self.read_words, self.detect_explicit, self.limits)).encode()
         known = _SEEN.get(key)
         if known is not None:
@@ -96,8 +96,8 @@ class JuryPreprocessor:
         header = picture.header
         facts: dict[str, Any] = {"width": header.width, "height": header.height}
         facts |= {"frames": picture.frame_count, "format": header.format}
-        said = (*lettering(found), *file_readings(found)) if self.read_words else file_readings(found)
-        words = " ".join(dict.fromkeys(one.text for one in said))
+        readings = (*lettering(found), *file_readings(found)) if self.read_words else file_readings(found)
+        words = " ".join(dict.fromkeys(reading.text for reading in readings))
         if self.detect_explicit:
             facts["explicit"] = max(map(explicit_probability, picture.frames))
         _SEEN.put(key, (facts, words))
@@ -117,8 +117,8 @@ def _in_english(*parts: str) -> tuple[str, str]:
 
 def _foreign(part: str) -> tuple[Stretch, ...]:
     """Sentences in languages that the jury does not read; fragments count where there is nothing else."""
-    found = reading_of(part[:_MOST_TOLD]).unknown(_LANGUAGES, until()) if part else ()
-    sure = tuple(one for one in found if one.sure)
+    found = reading_of(part[:_MOST_SORTED]).unknown(_LANGUAGES, until()) if part else ()
+    sure = tuple(stretch for stretch in found if stretch.sure)
     return sure or (() if any(map(str.isalpha, without(part, found))) else found)
 
 

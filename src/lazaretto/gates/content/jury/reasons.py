@@ -27,7 +27,7 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class Grounds:
-    """What a ruling rests on."""
+    """The grounds of a ruling."""
 
     rule: str
     risk: float
@@ -39,10 +39,10 @@ class Grounds:
     context: str = ""
     """The benign context, in words; empty where none is firm."""
     precedents: Sequence[Precedent] = ()
-    """Those that bear on the content."""
+    """Precedents that bear on the content."""
     undecided: str = ""
     heard: str = ""
-    """What a second reader said; empty where it was not asked."""
+    """A second reader's answer; empty where it was not asked."""
 
 
 def reason(grounds: Grounds) -> str:
@@ -67,31 +67,31 @@ def _risk(grounds: Grounds) -> str:
 
 
 def _words(grounds: Grounds) -> list[str]:
-    said = []
+    sentences = []
     if grounds.rule in (CONFIRMED, IN_DOUBT):
         shown = _quoted(grounds.against)
-        said.append(f"It rests on {shown}." if shown else "No phrase stands out: it rests on the text as a whole.")
+        sentences.append(f"It rests on {shown}." if shown else "No phrase stands out: it rests on the text as a whole.")
     elif shown := _quoted(grounds.against):
-        said.append(f"What could speak against it, {shown}, is not enough.")
+        sentences.append(f"What could speak against it, {shown}, is not enough.")
     if grounds.rule == EXONERATED and grounds.context:
-        said.append(f"Benign context: {grounds.context}.")
+        sentences.append(f"Benign context: {grounds.context}.")
     if grounds.rule != CONFIRMED and (shown := _quoted(grounds.excusing)):
-        said.append(f"For a benign reading: {shown}.")
-    return said
+        sentences.append(f"For a benign reading: {shown}.")
+    return sentences
 
 
 def _quoted(quotes: Sequence[Evidence]) -> str:
-    words = [str(one.data["quote"]).strip(" .,;:") for one in quotes[:_MOST_WORDS]]
-    return " and ".join(f"“{one[:160]}”" for one in words if one)
+    words = [str(quote.data["quote"]).strip(" .,;:") for quote in quotes[:_MOST_WORDS]]
+    return " and ".join(f"“{phrase[:160]}”" for phrase in words if phrase)
 
 
 def _case(precedents: Sequence[Precedent]) -> str:
     if not precedents:
         return "No case of the library bears on it."
-    one = precedents[0]
-    what = (one.case.summary or one.case.words)[:_SUMMARY].strip().rstrip(".")
+    nearest = precedents[0]
+    what = (nearest.case.summary or nearest.case.words)[:_SUMMARY].strip().rstrip(".")
     more = f" ({len(precedents) - 1} more)" if len(precedents) > 1 else ""
-    return f"Nearest precedent {one.case.id}, ruled {one.case.label.value}: {what}. {one.why}{more}".strip()
+    return f"Nearest precedent {nearest.case.id}, ruled {nearest.case.label.value}: {what}. {nearest.why}{more}".strip()
 
 
 def _change(grounds: Grounds) -> str:

@@ -33,8 +33,8 @@ MOST_WINDOWS = 32
 _AVERAGED, _WORST = 4, 2
 """The models were fitted on the mean of at most four windows; of more, the worst two count, lest length hide harm."""
 MOST_SECONDS, HUGE_SECONDS = 5.0, 1.5
-"""Of this thread's processor, spent on one content by both models together, and on one that waits for a person anyway
-because it is too long: no text keeps a gate busy, and a busy machine cuts nothing off. What was not read is said."""
+"""Processor time of this thread for one content, both models together, and for one that waits for a person anyway
+because it is too long: no text keeps a gate busy, and a busy machine cuts nothing off. An unread part is reported."""
 _FIRST = 0.7
 """The first model's share of it: enough for all its windows on a slow machine. What it finds clearly harmless, the
 other does not read."""
@@ -55,7 +55,7 @@ _JOINTS, _LEADING = frozenset(_JOINING.split()), frozenset(("at", "by", "for", "
 """Words before which a long English clause may be parted, and those that go with them."""
 _MODEL = "the embedded jury"
 _BESIDE = ("reader/with_jury.json", "reader/languages.json", "reader/calibration.json")
-"""What is read while an arbiter rules, where a failure would count as one arbiter's fault and not stop the gate."""
+"""Files read while an arbiter rules, where a failure would count as one arbiter's fault and not stop the gate."""
 _SEATS = (Role.STRICT, Role.LOOSE)
 
 
@@ -74,7 +74,7 @@ class ClauseSpan:
 
 @dataclass(frozen=True, slots=True)
 class DebaterScore:
-    """What one debater made of the content before anyone spoke."""
+    """One debater's score of the content before the debate."""
 
     logit: float
     odds: float
@@ -87,18 +87,18 @@ class DebaterScore:
 
 @dataclass(frozen=True, slots=True)
 class JuryScores:
-    """What both debaters made of the worst view of the content."""
+    """Both debaters' scores of the worst view of the content."""
 
     head: str
     debaters: Mapping[Role, DebaterScore]
     tokens: int
-    """What a debater read; each is charged for it."""
+    """Tokens a debater read; each is charged for them."""
     sampled: bool
     """Whether parts of a very long text were skipped."""
     cut: bool = False
     """Whether there was no time for parts that would have been read."""
     words: str = ""
-    """What was read, as another reader is given it."""
+    """The words read, in the form for another reader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Settings:
     allow: tuple[tuple[float, float], ...] = ((0.1, 0.0),)
     """(share of harmful content called safe, log-odds below which it is)."""
     quick: float = -30.0
-    """Below these log-odds of one model alone, a whole debate never ended above what is allowed."""
+    """Below these log-odds of one model alone, a whole debate never ended above the bar for allowed."""
 
     def odds(self, role: Role, logit: float) -> float:
         """A model's logit, calibrated."""
@@ -132,7 +132,7 @@ class Settings:
 
 @dataclass(slots=True)
 class _Turn:
-    """Those who want one content read."""
+    """Threads that want one content read."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     takers: int = 0
@@ -156,8 +156,8 @@ class JuryModels:
         self._names = (tuple(manifest["hazards"]), tuple(manifest["contexts"]))
         self._in_hand: dict[bytes, _Turn] = {}
         self._lock = threading.Lock()
-        self._known: KeptTexts[tuple[JuryScores | None]] = KeptTexts(_KEPT_BYTES, lambda one: _size(one[0]))
-        self._looks: KeptTexts[_ViewScore] = KeptTexts(_KEPT_BYTES, lambda one: 2_000 + one.scores.nbytes * 4)
+        self._known: KeptTexts[tuple[JuryScores | None]] = KeptTexts(_KEPT_BYTES, lambda kept: _size(kept[0]))
+        self._looks: KeptTexts[_ViewScore] = KeptTexts(_KEPT_BYTES, lambda view: 2_000 + view.scores.nbytes * 4)
 
     def read(self, prepared: PreparedContent) -> JuryScores | None:
         """Both debaters' view of the content; None when it holds nothing to read."""
@@ -188,7 +188,7 @@ class JuryModels:
 
     @contextmanager
     def _turn(self, key: bytes) -> Iterator[None]:
-        """Whoever reads the same content waits, and finds it read; nobody waits for another content."""
+        """A thread that reads the same content waits, and finds it read; no thread waits for another content."""
         with self._lock:
             turn = self._in_hand.setdefault(key, _Turn())
             turn.takers += 1
@@ -224,7 +224,7 @@ class JuryModels:
         return view, reading_of(view.text).pieces, reading_of(view.picture).pieces
 
     def _read(self, prepared: PreparedContent, until: float) -> JuryScores | None:
-        """The worst of the views; those there is no time for are not read, and that is said."""
+        """The worst of the views; where time runs out, the others are not read, and ``cut`` is set."""
         found, readings = content_views(_bearable(prepared)), list[JuryScores]()
         for place, view in enumerate(found):
             if readings and is_over(until):
@@ -232,9 +232,9 @@ class JuryModels:
             end = worked() + max(0.0, until - worked()) / (len(found) - place)
             readings.append(self._read_view(view, end))
         worst = max(readings, key=self._margin, default=None)
-        cut = len(readings) < len(found) or any(one.cut for one in readings)
+        cut = len(readings) < len(found) or any(reading.cut for reading in readings)
         cut |= len(prepared.content.text) > _CHARACTERS
-        return None if worst is None else replace(worst, cut=cut, sampled=any(one.sampled for one in readings))
+        return None if worst is None else replace(worst, cut=cut, sampled=any(reading.sampled for reading in readings))
 
     def _margin(self, reading: JuryScores) -> float:
         """How risky a reading is, before any debate."""
@@ -288,7 +288,7 @@ class _ViewScore:
     cut: bool = False
     """Whether there was no time for all of its windows."""
     bias: float = 0.0
-    """What the head adds to the mean of the scores."""
+    """The number that the head adds to the mean of the scores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,7 +393,7 @@ def _size(scores: JuryScores | None) -> int:
     """About how many bytes it takes."""
     several = scores.debaters.values() if scores is not None else ()
     words = 4 * len(scores.words) if scores is not None else 0
-    return 500 + words + sum(2_000 + 4 * len(span.quote) for one in several for span in one.spans)
+    return 500 + words + sum(2_000 + 4 * len(span.quote) for debater in several for span in debater.spans)
 
 
 def _head(seat: _DebaterModel, look: _ViewScore, part: str) -> NDArray[np.float32]:
@@ -441,12 +441,12 @@ def phrases(words: str, begin: int, stop: int) -> list[tuple[int, int]]:
         for clause in _CLAUSE.finditer(words, *sentence.span()):
             places = [word.span() for word in _WORD.finditer(words, *clause.span())]
             pieces += _parted(words, places) if len(places) > _PHRASE else [places]
-        found += [(piece[0][0], piece[-1][1]) for piece in _joined([one for one in pieces if one])]
+        found += [(piece[0][0], piece[-1][1]) for piece in _joined([part for part in pieces if part])]
     return found
 
 
 def _parted(words: str, places: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-    """A long clause in parts: before words that join, and what is still long in equal pieces."""
+    """A long clause in parts: before words that join, and parts that are still long in equal pieces."""
     parts: list[list[tuple[int, int]]] = [[]]
     for place in places:
         if words[slice(*place)].lower() in _JOINTS and len(parts[-1]) >= _SHORT:

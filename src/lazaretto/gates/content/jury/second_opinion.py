@@ -1,9 +1,9 @@
 """The jury's score and a larger reader's as one, where such a reader is set up (``lazaretto deep setup``).
 
-It is asked in doubt alone: about what one look did not settle, where the jury is not sure of harm by itself.
+It is asked in doubt alone: about content that one look did not settle, where the jury is not sure of harm by itself.
 The log-odds of both are added; weights and bars come from sources that neither had seen (``with_jury.json``, made by
-``lab/benchmarks/fused_harm.py``). A sum can be talked down by whoever fools one of the two, so each keeps its own bar:
-what one is sure of by itself is unsafe, whatever the other says.
+``lab/benchmarks/fused_harm.py``). A text that fools one of the two can lower the sum, so each keeps its own bar:
+content that one is sure of by itself is unsafe at any score of the other.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Joint:
     """Log-odds of one model of the jury alone below which one look settles a text, and nobody else is asked: lower than
     without the reader, which finds harm where the jury sees little."""
     settled: tuple[float, float]
-    """Offset and weight of such a look that give the log-odds of both on average: what is not asked is shown on one
-    scale with what is."""
+    """Offset and weight of such a look that give the log-odds of both on average: texts with and without the reader are
+    shown on one scale."""
     block: tuple[tuple[float, float], ...]
     """(share of harmless content called unsafe, log-odds of both from which on it is)."""
     alone: tuple[tuple[float, float], ...]
@@ -91,7 +91,7 @@ def glance_numbers() -> Joint | None:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What the reader said of a content that the jury was in doubt about."""
+    """The reader's answer on a content that the jury was in doubt about."""
 
     reader: str
     jury: float
@@ -106,7 +106,7 @@ class Heard:
 
 
 class ReadsAgain(Protocol):
-    """Whoever reads a second time, as of ``DeepReader``."""
+    """A second reader, such as ``DeepReader``."""
 
     name: str
 
@@ -115,7 +115,7 @@ class ReadsAgain(Protocol):
         ...
 
     def read(self, text: str, most_seconds: float = 10.0) -> SecondReading:
-        """What it makes of the text."""
+        """Its reading of the text."""
         ...
 
 
@@ -150,7 +150,7 @@ class SecondOpinion:
 
 @cache
 def _say_silent(why: str) -> None:
-    """Once in a process and for each reason: whoever set a reader up expects it to be heard."""
+    """Log a warning once in a process for each reason: the operator who set a reader up expects its answers."""
     _log.warning("the jury rules alone, the second reader has no answer: %s", why)
 
 
@@ -161,16 +161,16 @@ def _read(reader: ReadsAgain, texts: Sequence[str], heard: Heard) -> Heard:
         if not reader.has_time(text, left()):
             whole = False
             break
-        one = reader.read(text, left(_MOST_SECONDS))
-        scores.append(one.harm)
-        tokens, whole = tokens + one.tokens, whole and one.whole
+        reading = reader.read(text, left(_MOST_SECONDS))
+        scores.append(reading.harm)
+        tokens, whole = tokens + reading.tokens, whole and reading.whole
     if not scores:
         return replace(heard, fault="There was not enough processor time left for the second reader.")
     return replace(heard, score=max(scores), whole=whole, cut=not whole, tokens=tokens)
 
 
 def _texts(prepared: PreparedContent, reading: JuryScores) -> list[str]:
-    """What the reader reads: the text as it is and without its disguises, and what the jury found worst in it, so that
+    """The texts for the reader: the text as it is and without its disguises, and the jury's worst view of it, so that
     lines which the jury reads past do not water the content down for the reader."""
     worst = reading.words
     if "language" in prepared.facts:

@@ -15,7 +15,7 @@ _CUES = 6
 _NEAR = 0.6
 """Cosine from which on a case is one even when it shares no content word."""
 _BEARS, _SHARED, _SAME = 0.5, 2, 0.75
-"""Cosine and shared words from which on a case is cited, and the cosine from which on it is in whatever words. Of 47
+"""Cosine and shared words from which on a case is cited, and the cosine from which on any words do. Of 47
 cases that were brought to texts and read by hand, 20 bore on them; of the 21 that this rule cites, 15 do."""
 _WORD = re.compile(r"[a-z][a-z'-]{2,}")
 _COMMON_WORDS = (
@@ -42,13 +42,13 @@ _COMMON = frozenset(_COMMON_WORDS.split())
 
 @dataclass(frozen=True, slots=True)
 class JurySupporter:
-    """Grounds the debate in precedents; with no library it only sums up what is there."""
+    """Grounds the debate in precedents; with no library it only sums up the content."""
 
     library: Precedents | None = None
     precedents: int = 3
 
     async def brief(self, prepared: PreparedContent) -> Briefing:
-        """What is known about content like this."""
+        """The briefing: precedents of similar content."""
         started = time.perf_counter()
         near: tuple[Precedent, ...] = ()
         if self.library is not None:
@@ -94,7 +94,7 @@ def _patterns(near: tuple[Precedent, ...]) -> tuple[str, ...]:
 
 
 def _summary(prepared: PreparedContent) -> str:
-    """One line on what is under audit."""
+    """One line on the content under audit."""
     parts = []
     if prepared.content.text.strip():
         parts.append(f"a text of {len(prepared.content.text):,} characters")

@@ -24,13 +24,13 @@ class JuryView:
     """One way to read the content."""
 
     head: str
-    """Which head scores it: text, image, pair or lettering."""
+    """The head that scores it: text, image, pair or lettering."""
     kind: InputKind
     """How it is composed."""
     text: str
     picture: str
     part: str
-    """Which part of the content ``text`` stands for in quotes: text or read_text."""
+    """The part of the content that ``text`` stands for in quotes: text or read_text."""
 
 
 def content_views(prepared: PreparedContent) -> list[JuryView]:
@@ -91,5 +91,5 @@ def strictly_without_injections(text: str) -> str:
 
 def injections_alone(text: str) -> str:
     """The words that do speak to the judges; empty when there are hardly any."""
-    said = clean(injected_words(text))
-    return said if sum(c.isalpha() for c in said) >= _FEWEST_LETTERS else ""
+    words = clean(injected_words(text))
+    return words if sum(c.isalpha() for c in words) >= _FEWEST_LETTERS else ""

@@ -28,7 +28,7 @@ _SPACE = re.compile(r"\s+")
 _CUT_TAIL = re.compile(r"\s?(?:\bin)?\.\.\.$")
 _EMOJI = re.compile("[\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\ufe0f\U0001f000-\U0001faff]")
 _NAME_NOISE = re.compile(r"\b(?:black|white|heavy|sign|symbol|emoji modifier.*|regional indicator symbol letter)\b")
-"""Words of Unicode names that speak of ink and typography, not of what is shown."""
+"""Words of Unicode names that speak of ink and typography, not of the thing shown."""
 _RENAMED = {"hocho": "knife"}
 
 
@@ -47,15 +47,15 @@ def _emoji_name(found: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TokenWindow:
-    """What a model reads at once."""
+    """The tokens that a model reads at once."""
 
     ids: tuple[int, ...]
     text: tuple[int, int]
-    """Which tokens of the text it holds (from, to)."""
+    """Its tokens of the text (from, to)."""
     text_at: int
     """Where they start in ``ids``."""
     picture: tuple[int, int]
-    """Which tokens of the description it holds."""
+    """Its tokens of the description (from, to)."""
     picture_at: int
 
 
