@@ -37,6 +37,7 @@ LIMITS = {
     "gates/memory/*.py": 14,
     "gates/foresight": 0,
     "gates/content/jury": 1,
+    "gates/memory/claims": 7,
     "external_stores": 0,
     "learn": 0,
     "adapters": 1,

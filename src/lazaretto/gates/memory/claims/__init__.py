@@ -1,1 +1,1 @@
-"""What memories say, and whether they say it together: claims with typed values, relations, and who may change what."""
+"""Claims of memories with typed values, relations between claims, and the rule for who may change which claim."""

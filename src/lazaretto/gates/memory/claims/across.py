@@ -45,7 +45,7 @@ _STEM = 6
 
 
 def in_two_languages(old: Claim, new: Claim) -> bool:
-    """Whether two claims are in two of the languages that are told apart."""
+    """Whether two claims are in two of the languages that ``language_of`` knows."""
     return language_of(old.text) != language_of(new.text)
 
 
@@ -92,7 +92,7 @@ def _one_property(old: Claim, new: Claim, names: set[str]) -> bool:
 
 
 def _without_values(claim: Claim) -> str:
-    """The text without its values; a name is part of what is said of something."""
+    """The text without its values; a name is part of the statement."""
     kept, last = [], 0
     for value in claim.values:
         if value.kind != "name":

@@ -61,11 +61,11 @@ def _by_kind(claim: Claim) -> dict[str, set[str]]:
     return found
 
 
-def _fits(one: str, other: str) -> bool:
+def _fits(first: str, second: str) -> bool:
     """Whether two dates do not exclude each other: a missing year fits any."""
-    if "/" not in one or "/" not in other:
-        return one == other
-    return all(not a or not b or a == b for a, b in zip(one.split("/"), other.split("/"), strict=False))
+    if "/" not in first or "/" not in second:
+        return first == second
+    return all(not a or not b or a == b for a, b in zip(first.split("/"), second.split("/"), strict=False))
 
 
 def _equal(kind: str, old: set[str], new: set[str]) -> bool:
@@ -107,7 +107,7 @@ def differing_values(old: Claim, new: Claim) -> tuple[WrongValue, ...]:
         if len(ours) == len(theirs) == 1 and (kind == "name" or not _equal(kind, ours, theirs)):
             first = next(v for v in old.values if v.norm in ours)
             found.append(WrongValue(kind.split(" ")[0], theirs.pop(), old.text[first.start : first.end]))
-    valued = [one for one in found if one.kind != "name"]
+    valued = [wrong for wrong in found if wrong.kind != "name"]
     return tuple(valued or found)
 
 
@@ -183,7 +183,7 @@ class Overlap(StrEnum):
     SAME = "same"
     """In a value that both give for the same thing, with nothing that opposes: two ways of saying it."""
     TWO_THINGS = "two things"
-    """They say of themselves that they speak of two: job 12 and job 15, a call on Monday and one on Tuesday."""
+    """The claims name two things: job 12 and job 15, a call on Monday and one on Tuesday."""
 
 
 def meeting(old: Claim, new: Claim, cosine: float) -> Overlap:
@@ -196,15 +196,15 @@ def meeting(old: Claim, new: Claim, cosine: float) -> Overlap:
         return Overlap.TWO_THINGS
     if _two_occasions(old, new):
         return Overlap.APART
-    told = dict(zip(FEATURES, compared(old, new), strict=True))
-    if _same(old, new, told):
+    features = dict(zip(FEATURES, compared(old, new), strict=True))
+    if _same(old, new, features):
         return Overlap.SAME
-    same_subject = told["subject_jaccard"] >= _SAME_WORDS
-    valued = any(told[name] for name in ("values_conflict", "permission_opposed", "opposites"))
-    named = told["names_conflict"] > 0 and (told["names_shared"] > 0 or same_subject)
+    same_subject = features["subject_jaccard"] >= _SAME_WORDS
+    valued = any(features[name] for name in ("values_conflict", "permission_opposed", "opposites"))
+    named = features["names_conflict"] > 0 and (features["names_shared"] > 0 or same_subject)
     if (valued or (named and same_subject)) and cosine >= _RELATED:
         return Overlap.OPPOSED
-    if (named or (told["negation_differs"] > 0 and same_subject)) and cosine >= _CLOSE:
+    if (named or (features["negation_differs"] > 0 and same_subject)) and cosine >= _CLOSE:
         return Overlap.OPPOSED
     return Overlap.ALIKE if cosine >= _ALIKE else Overlap.APART
 
@@ -216,24 +216,24 @@ def _two_occasions(old: Claim, new: Claim) -> bool:
     """
     if old.sensitive or new.sensitive or new.announces:
         return False
-    kinds = {one.kind for one in differences(old, new)}
+    kinds = {difference.kind for difference in differences(old, new)}
     return bool(kinds & _WHEN) and bool(kinds - _WHEN)
 
 
 def two_things(old: Claim, new: Claim) -> bool:
     """Whether two claims name two numbered things of one kind, and the new one does not say that anything changed."""
     ours, theirs = ({v.norm for v in claim.values if v.kind == "reference"} for claim in (old, new))
-    labels = {one.split()[0] for one in ours} & {one.split()[0] for one in theirs}
+    labels = {name.split()[0] for name in ours} & {name.split()[0] for name in theirs}
     return bool(labels) and not ours & theirs and not new.declares
 
 
-def _same(old: Claim, new: Claim, told: Mapping[str, float]) -> bool:
+def _same(old: Claim, new: Claim, features: Mapping[str, float]) -> bool:
     """Whether both give the same value, differ in no other, and nothing else opposes.
 
     A date or a bare number is shared by chance more often than an account: there the names must be equal too.
     """
     against = ("values_conflict", "names_conflict", "permission_opposed", "negation_differs", "opposites")
-    if any(told[name] for name in against):
+    if any(features[name] for name in against):
         return False
     if old.permission != new.permission and (new.permission in ("allow", "waive") or not _still_asked(old, new)):
         return False
@@ -251,7 +251,7 @@ _ASKED = frozenset(
         "confirm", "author",
     ]
 )  # fmt: skip
-"""Stems of what is asked for before something may be done."""
+"""Stems of things that are asked for before something may be done."""
 
 
 def _still_asked(old: Claim, new: Claim) -> bool:
@@ -311,8 +311,8 @@ def gives_another_value(old: Claim, new: Claim) -> bool:
 def replaces(old: Claim, new: Claim) -> bool:
     """Whether a new claim plainly states the same property of the same thing, so that the old one ends with it.
 
-    Dates, times, amounts and bare numbers tell occasions and things apart as often as they are what is said of them
-    ("on Friday", "line 3"). So either the same words come with another value of a kind that names one
+    Dates, times, amounts and bare numbers name an occasion or a thing as often as they are its value ("on Friday",
+    "line 3"). So either the same words come with another value of a kind that names one
     thing, or the new claim says that something changed and differs in one kind of value, or in polarity or permission,
     alone. Where this is not so, both stay: a memory that is ended by mistake is lost, of two a person can choose.
     """

@@ -30,11 +30,11 @@ class Conflict:
     sensitive: bool
     """Whether it is about what moves money, access, safety or permissions."""
     held: tuple[str, ...]
-    """Those of the two that may not be used as it stands."""
+    """The items of the two that may not be used as they are."""
 
 
 def open_conflicts(ledger: Ledger) -> list[Conflict]:
-    """Every pair that was found and not settled, strongest first; what was erased is left out."""
+    """Every pair that was found and not settled, strongest first; pairs with an erased item are left out."""
     links: dict[str, None] = {}
     for event in ledger.events(kinds=(EventKind.NOTED,)):
         change = change_of(event.subject, event.body)
@@ -50,13 +50,13 @@ def open_conflicts(ledger: Ledger) -> list[Conflict]:
     for new, old in pairs:
         if any(item not in states or states[item].erased for item in (new, old)):
             continue
-        told = _told(ledger, new, old)
+        strength, sensitive = _strength_and_weight(ledger, new, old)
         held = tuple(item for item in (new, old) if not states[item].visible)
-        found.append(Conflict(new, old, told[0], told[1], held))
-    return sorted(found, key=lambda one: (-one.sensitive, len(one.held), -one.strength, one.new))
+        found.append(Conflict(new, old, strength, sensitive, held))
+    return sorted(found, key=lambda pair: (-pair.sensitive, len(pair.held), -pair.strength, pair.new))
 
 
-def _told(ledger: Ledger, new: str, old: str) -> tuple[float, bool]:
+def _strength_and_weight(ledger: Ledger, new: str, old: str) -> tuple[float, bool]:
     """Strength and weight of a pair, as the ruling on the newer one recorded them."""
     for event in ledger.events(subject=new, kinds=(EventKind.RULED,)):
         for evidence in _claim_evidence(event.body or {}):
@@ -71,19 +71,19 @@ def _told(ledger: Ledger, new: str, old: str) -> tuple[float, bool]:
 
 def _claim_evidence(body: Any) -> Iterator[Any]:
     for verdict in body.get("verdicts", ()):
-        for one in verdict.get("evidence", ()):
-            if one.get("kind") == "claim":
-                yield one.get("data", {})
+        for evidence in verdict.get("evidence", ()):
+            if evidence.get("kind") == "claim":
+                yield evidence.get("data", {})
 
 
 def scan(ledger: Ledger, judge: ClaimJudge) -> int:
     """Compare every visible memory with those before it and record the pairs that contradict; how many are new."""
     while not judge.reader.catch_up(ledger, seconds=60.0):
         pass
-    known = {frozenset((one.new, one.old)) for one in open_conflicts(ledger)}
+    known = {frozenset((conflict.new, conflict.old)) for conflict in open_conflicts(ledger)}
     before = len(known)
-    memories = [one for one in ledger.items(channel=Channel.MEMORY, limit=None) if one.text]
-    age = {one.id: place for place, one in enumerate(reversed(memories))}
+    memories = [memory for memory in ledger.items(channel=Channel.MEMORY, limit=None) if memory.text]
+    age = {memory.id: place for place, memory in enumerate(reversed(memories))}
     for place in range(0, len(memories), _SCANNED_AT_ONCE):
         drafts: list[Draft] = []
         for item in memories[place : place + _SCANNED_AT_ONCE]:
@@ -92,9 +92,9 @@ def scan(ledger: Ledger, judge: ClaimJudge) -> int:
                 if found.item.id == item.id or pair in known or age.get(found.item.id, -1) > age[item.id]:
                     continue
                 known.add(pair)
-                told = {"strength": found.related.conflict, "sensitive": found.new.sensitive or found.old.sensitive}
+                body = {"strength": found.related.conflict, "sensitive": found.new.sensitive or found.old.sensitive}
                 drafts += [
-                    Draft(EventKind.NOTED, f"scan:{item.id}~{found.item.id}", body=told),
+                    Draft(EventKind.NOTED, f"scan:{item.id}~{found.item.id}", body=body),
                     link(item.id, found.item.id),
                 ]
         if drafts:
@@ -105,13 +105,13 @@ def scan(ledger: Ledger, judge: ClaimJudge) -> int:
 def let_in_beside(ledger: Ledger, item: str, known: str) -> bool:
     """Whether a person let an item in when another was known already: the other is not held for it then.
 
-    The person said that the item is fine, not that the other is not; ``settling`` is how to say that.
+    The person called the item fine, and did not call the other wrong; ``settling`` does that.
     """
     if ledger.unknown([known]):
         return False
-    said = [one for one in ledger.events(subject=item, kinds=WORDS) if by_person(one)]
+    words = [event for event in ledger.events(subject=item, kinds=WORDS) if by_person(event)]
     seen = next(iter(ledger.events(subject=known, kinds=(EventKind.SEEN,), limit=1)), None)
-    return bool(said) and seen is not None and seen.seq < said[-1].seq
+    return bool(words) and seen is not None and seen.seq < words[-1].seq
 
 
 def settling(ledger: Ledger, keep: Observation, over: Observation, by: str) -> list[Draft]:

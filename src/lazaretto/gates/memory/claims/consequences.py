@@ -21,33 +21,33 @@ _MOST_LINKS = 16
 
 
 def ruling_on(judged: ClaimJudgement, settings: ClaimSettings) -> Ruling:
-    """What comparing claims rules by itself."""
+    """The ruling from the comparison of claims alone."""
     return settings.ruling if judged.refused else settings.announcement if judged.doubtful else Ruling.ALLOW
 
 
 def with_claims(verdict: Verdict, judged: ClaimJudgement, settings: ClaimSettings) -> Verdict:
-    """The verdict with what comparing claims found; the stricter ruling stands, and the evidence of both."""
+    """The verdict joined with the findings about claims: the stricter ruling, and the evidence of both."""
     ruling = ruling_on(judged, settings)
     data = {"relation": judged.relation.value, "with": list(judged.items), "supersedes": list(judged.supersedes)}
-    told = tuple(replace(one, data={**one.data, **data}) for one in judged.evidence[:1]) + judged.evidence[1:]
+    evidence = tuple(replace(first, data={**first.data, **data}) for first in judged.evidence[:1]) + judged.evidence[1:]
     cost = verdict.cost + Cost(ms=judged.ms, calls=1)
     if ruling > verdict.ruling or (ruling is verdict.ruling and ruling > Ruling.WARN and judged.risk > verdict.risk):
         low, high = max(0.0, judged.risk - 0.15), min(1.0, judged.risk + 0.15)
         return replace(
             verdict, ruling=ruling, risk=judged.risk, interval=(low, high), rule=judged.rule, cost=cost,
-            evidence=(*told, *verdict.evidence), taxonomy=verdict.taxonomy or ("ASI06",),
+            evidence=(*evidence, *verdict.evidence), taxonomy=verdict.taxonomy or ("ASI06",),
         )  # fmt: skip
     risk = max(verdict.risk, judged.risk)
     interval = (verdict.interval[0], max(verdict.interval[1], risk))
-    return replace(verdict, risk=risk, interval=interval, evidence=(*verdict.evidence, *told), cost=cost)
+    return replace(verdict, risk=risk, interval=interval, evidence=(*verdict.evidence, *evidence), cost=cost)
 
 
 def claim_evidence(verdicts: Iterable[Verdict]) -> Mapping[str, Any] | None:
-    """What a decision's verdicts say about claims: relation, items and what is superseded; None where nothing."""
+    """The claim data in a decision's verdicts: relation, items and superseded items; None where there is none."""
     for verdict in verdicts:
-        for one in verdict.evidence:
-            if one.kind == "claim" and "relation" in one.data and "with" in one.data:
-                return one.data
+        for evidence in verdict.evidence:
+            if evidence.kind == "claim" and "relation" in evidence.data and "with" in evidence.data:
+                return evidence.data
     return None
 
 
@@ -73,20 +73,20 @@ def linked(name: str) -> tuple[str, str]:
 
 
 def conflicts_of(ledger: Ledger, items: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Which items contradict each of the given ones, as far as it was found and nobody has settled it."""
+    """The items that contradict each of the given ones, in conflicts that are found and not settled."""
     found: dict[str, list[str]] = {item: [] for item in items}
-    for one in ledger.find_fingerprints(CONFLICT, items):
-        new, old = linked(one.item)
-        found[one.key].append(old if one.key == new else new)
+    for row in ledger.find_fingerprints(CONFLICT, items):
+        new, old = linked(row.item)
+        found[row.key].append(old if row.key == new else new)
     return {item: tuple(dict.fromkeys(others)) for item, others in found.items()}
 
 
 def contradicted_by(ledger: Ledger, item: str) -> set[str]:
-    """What the gates said that an item contradicts or changes, in every ruling on it."""
+    """The items that an item contradicts or changes, by the gates' verdicts in every ruling on it."""
     found: set[str] = set()
     for event in ledger.events(subject=item, kinds=(EventKind.RULED,)):
         for verdict in (event.body or {}).get("verdicts", ()):
-            for one in verdict.get("evidence", ()):
-                if one.get("kind") == "claim":
-                    found.update(map(str, one.get("data", {}).get("with") or ()))
+            for evidence in verdict.get("evidence", ()):
+                if evidence.get("kind") == "claim":
+                    found.update(map(str, evidence.get("data", {}).get("with") or ()))
     return found

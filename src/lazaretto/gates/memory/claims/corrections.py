@@ -1,4 +1,4 @@
-"""What a poisoned memory says wrongly, what a trusted one says instead, and where other texts repeat it.
+"""Falsehoods of a poisoned memory, the trusted claims against them, and the places where other texts repeat them.
 
 A value is corrected only where the sentence makes the poisoned claim, about the same thing and against the trusted one.
 A sentence that merely names the value is listed and left. One that announces the change, or opposes it in polarity or
@@ -46,17 +46,17 @@ class Falsehood:
 def falsehoods(
     poison: Observation, judge: ClaimJudge, ledger: Ledger, trust_of: Mapping[str, float]
 ) -> list[Falsehood]:
-    """What a poison says against memories that can be trusted (``trust_of``: their ids), most trusted first."""
-    said = _read(poison.text)
-    trusted = [one for one in ledger.items(ids=list(trust_of), limit=None) if one.text]
-    ranked = sorted(trusted, key=lambda one: (-trust_of[one.id], one.id))[:MOST_TRUSTED]
+    """The falsehoods of a poison against trusted memories (``trust_of``: their ids), most trusted first."""
+    claims = _read(poison.text)
+    trusted = [memory for memory in ledger.items(ids=list(trust_of), limit=None) if memory.text]
+    ranked = sorted(trusted, key=lambda memory: (-trust_of[memory.id], memory.id))[:MOST_TRUSTED]
     found: list[Falsehood] = []
-    for one in ranked:
-        for old, new in _opposed(_read(one.text), said, judge):
+    for memory in ranked:
+        for old, new in _opposed(_read(memory.text), claims, judge):
             if any(f.said == new for f in found):
                 continue  # a memory that is trusted more has spoken
             wrong = {(d.kind, d.norm): d.instead for d in differing_values(old, new)}
-            found.append(Falsehood(new, old, one.id, wrong))
+            found.append(Falsehood(new, old, memory.id, wrong))
     return found
 
 
@@ -67,8 +67,10 @@ def corrections(text: str, wrong: Sequence[Falsehood], judge: ClaimJudge) -> tup
     """
     found: list[Correction] = []
     for sentence in _read(text):
-        made = [_put_right(sentence, one, judge) for one in wrong]
-        found += next((one for one in made if one and one[0].plain), next((one for one in made if one), []))
+        made = [_put_right(sentence, falsehood, judge) for falsehood in wrong]
+        found += next(
+            (fixes for fixes in made if fixes and fixes[0].plain), next((fixes for fixes in made if fixes), [])
+        )
     return tuple(_apart(found))
 
 
@@ -101,10 +103,10 @@ def _opposed(old: Sequence[Claim], new: Sequence[Claim], judge: ClaimJudge) -> l
     vectors = {c.text: judge.reader.vector(c.text) for c in (*old, *new)}
     pairs = [(a, b, float(vectors[a.text] @ vectors[b.text])) for a in old for b in new]
     near = sorted((p for p in pairs if p[2] >= LEAST_COSINE), key=lambda p: -p[2])[:MOST_PAIRS]
-    told = zip(near, judge.model.compare(near), strict=True)
+    related = zip(near, judge.model.compare(near), strict=True)
     bar = judge.model.calibration.conflict_at
     sure = sorted(
-        ((r.conflict, a, b) for (a, b, cosine), r in told
+        ((r.conflict, a, b) for (a, b, cosine), r in related
          if meeting(a, b, cosine) is Overlap.OPPOSED and r.conflict >= bar),
         key=lambda row: -row[0],
     )  # fmt: skip
@@ -121,9 +123,9 @@ def _read(text: str) -> list[Claim]:
     return sorted(found, key=lambda c: c.start)
 
 
-def _same_matter(one: Claim, other: Claim) -> bool:
-    fewer = min(len(one.subject), len(other.subject))
-    return fewer > 0 and len(one.subject & other.subject) >= _SAME_MATTER * fewer
+def _same_matter(first: Claim, second: Claim) -> bool:
+    fewer = min(len(first.subject), len(second.subject))
+    return fewer > 0 and len(first.subject & second.subject) >= _SAME_MATTER * fewer
 
 
 def _same_claim(sentence: Claim, wrong: Falsehood) -> bool:
@@ -144,9 +146,9 @@ def _sentence_of(trusted: Claim, place: Claim) -> str:
 def _apart(found: Sequence[Correction]) -> list[Correction]:
     """The corrections in order, none inside another."""
     kept: list[Correction] = []
-    for one in sorted(found, key=lambda c: (c.start, -c.end)):
-        if not kept or one.start >= kept[-1].end:
-            kept.append(one)
+    for correction in sorted(found, key=lambda c: (c.start, -c.end)):
+        if not kept or correction.start >= kept[-1].end:
+            kept.append(correction)
     return kept
 
 
@@ -160,7 +162,7 @@ def trusted_against(
     near = [found.item.id for found in judge.opposed(poison, ledger)]
     ids = [item for item in dict.fromkeys((*linked, *near)) if item not in without and item != poison.id]
     usable = [item for item, state in ledger.states(ids).items() if state.visible]
-    floor = graph.trust(poison.id, trust).value  # what is trusted less than the poison puts nothing right
+    floor = graph.trust(poison.id, trust).value  # a memory trusted less than the poison corrects nothing
     found = {item: graph.trust(item, trust).value for item in usable}
     return {item: value for item, value in found.items() if value >= floor}
 
@@ -170,5 +172,5 @@ def restored(new: Observation, against: Sequence[str], judge: ClaimJudge, ledger
     plain what to put in."""
     known = {item: float(len(against) - place) for place, item in enumerate(against)}
     wrong = falsehoods(new, judge, ledger, known)
-    made = [one for one in corrections(new.text, wrong, judge) if one.plain]
+    made = [correction for correction in corrections(new.text, wrong, judge) if correction.plain]
     return corrected(new.text, made) if made else ""

@@ -1,4 +1,4 @@
-"""Which pairs are read although they are taken for peaceful without a model (decision 0112)."""
+"""Pairs that are read although they are taken for peaceful without a model (decision 0112)."""
 
 from __future__ import annotations
 

@@ -121,9 +121,9 @@ class Claim:
     decides: bool
     """Whether it says who decides: who approves, signs off, grants."""
     words: frozenset[str]
-    """What it is about: its content words without values, in a crude stem."""
+    """Its topic: the content words without values, in a crude stem."""
     record: bool = False
-    """Whether it is an object, a row or an answered question: it stands for itself, whatever is around it."""
+    """Whether it is an object, a row or an answered question: it stands for itself, with any text around it."""
 
     @property
     def subject(self) -> frozenset[str]:
@@ -143,7 +143,7 @@ def claims_of(text: str) -> tuple[Claim, ...]:
 
     A sentence that leans on the one before it ("It is now ...") is joined to it.
     """
-    claims = [_record(one.words, one.start, one.end) for one in records_of(text) if _says_something(one.words)]
+    claims = [_record(row.words, row.start, row.end) for row in records_of(text) if _says_something(row.words)]
     if claims:
         claims += [claim for start, end in rest_of(text) for claim in _in_prose(text, start, end)]
         claims.sort(key=lambda c: c.start)
@@ -193,7 +193,7 @@ def _by_sentence(text: str, begin: int, until: int) -> Iterator[Claim]:
 
 
 def weightiest_first(claims: Iterable[Claim]) -> list[Claim]:
-    """Those about money, access, safety and permissions, then those that announce a change, then those with values."""
+    """Claims about money, access, safety and permissions, then those that announce a change, then those with values."""
     return sorted(claims, key=lambda c: (not c.sensitive, not c.announces, not c.values, c.start))
 
 
@@ -207,12 +207,14 @@ def declares_sensitive(claim: Claim) -> bool:
         return False
     if claim.record or any(value.kind == "account" for value in claim.values):
         return True
-    told, text = list(_by_sentence(claim.text, 0, len(claim.text))), claim.text
-    for one, after in itertools.zip_longest(told, told[1:]):
-        bare = after is not None and len(_WORD.findall(one.text)) <= _BARE_WORDS  # "We have moved.": what, comes next
-        if one.declares and moves_money_or_access(text[one.start : after.end if bare else one.end]):
+    sentences, text = list(_by_sentence(claim.text, 0, len(claim.text))), claim.text
+    for sentence, after in itertools.zip_longest(sentences, sentences[1:]):
+        bare = (
+            after is not None and len(_WORD.findall(sentence.text)) <= _BARE_WORDS
+        )  # "We have moved.": what, comes next
+        if sentence.declares and moves_money_or_access(text[sentence.start : after.end if bare else sentence.end]):
             return True
-    return not told
+    return not sentences
 
 
 def says_one_thing(text: str) -> bool:
@@ -287,10 +289,10 @@ def moves_money_or_access(text: str) -> bool:
 def _sensitive(text: str, permission: str, values: tuple[Value, ...]) -> bool:
     if any(value.kind == "account" for value in values):
         return True
-    told = permission in ("waive", "allow", "forbid") or any(
+    stated = permission in ("waive", "allow", "forbid") or any(
         value.kind not in ("name", "reference") for value in values
     )
-    return bool(_MONEY_ACCESS.search(text)) and (told or bool(_SWITCHED.search(text)))
+    return bool(_MONEY_ACCESS.search(text)) and (stated or bool(_SWITCHED.search(text)))
 
 
 def _stem(word: str) -> str:

@@ -69,9 +69,9 @@ _NAMED = 4
 _BEFORE_CLOCK = 4
 """Pairs that are read between two looks at the clock."""
 _FOR_OTHERS, _AT_STAKE = 0.25, 0.25
-"""Share of a text's time that comparing leaves to whoever reads the text itself, once what is at stake was compared: a
-text that meets much that is known would not be read whole for it. And the share that comparing what is at stake may
-take beyond that time."""
+"""Share of a text's time that comparing leaves to the readers of the text itself, once weighty pairs were compared: a
+text that meets many known claims would not be read whole for it. And the share that comparing weighty pairs may take
+beyond that time."""
 _MOST_ANCESTORS = 64
 
 
@@ -87,7 +87,7 @@ class NearPair:
     partial: bool
     """Whether one of the two is a sentence of a longer text: on its own it says less than in its place."""
     meeting: Overlap
-    """What the two claims have in common."""
+    """The overlap of the two claims."""
 
     @property
     def may_conflict(self) -> bool:
@@ -134,7 +134,7 @@ class ClaimJudgement:
     """Why a larger model that is set up did not read its possible conflicts."""
 
 
-_Said = tuple[ReadText, Quiet | None]
+_Statements = tuple[ReadText, Quiet | None]
 """The claims of a text, and the one of them that weakens a control or sends something elsewhere."""
 
 
@@ -217,7 +217,7 @@ class ClaimJudge:
         self.reader.catch_up(ledger)
         vector = self.reader.vector(query)
         near = ledger.nearest_claims(vector, limit=4 * limit, least=LEAST_ASKED)
-        return list(dict.fromkeys(one.item for one in near))[:limit]
+        return list(dict.fromkeys(claim.item for claim in near))[:limit]
 
     def opposed(self, item: Observation, ledger: Ledger) -> list[ComparedPair]:
         """Claims of other visible memories that cannot hold together with those of one, surest first."""
@@ -246,28 +246,30 @@ class ClaimJudge:
                 all_looked = False
                 break
             most = NEAREST_WEIGHTY if claim.sensitive else NEAREST
-            told = ledger.nearest_claims(vector, limit=most, least=_least(claim), hidden=hidden)
-            near += [(rank, claim, one) for rank, one in enumerate(told)]
+            known = ledger.nearest_claims(vector, limit=most, least=_least(claim), hidden=hidden)
+            near += [(rank, claim, neighbour) for rank, neighbour in enumerate(known)]
         if not near:
             return [], all_looked
-        near = sorted(near, key=lambda one: (one[0] >= NEAREST, -one[2].cosine))[:MOST_LOOKED]
-        items = {one.id: one for one in ledger.items(ids=[n.item for _, _, n in near], hidden=True, limit=None)}
+        near = sorted(near, key=lambda row: (row[0] >= NEAREST, -row[2].cosine))[:MOST_LOOKED]
+        items = {
+            memory.id: memory for memory in ledger.items(ids=[n.item for _, _, n in near], hidden=True, limit=None)
+        }
         alone = len(read.claims) == 1
         pairs = []
-        for _, new, one in near:
-            item = items.get(one.item)
-            if item is None or one.item == without:
+        for _, new, place in near:
+            item = items.get(place.item)
+            if item is None or place.item == without:
                 continue
-            old = claim_at(item.text, one.start, one.end)
-            if old is not None and (one.cosine >= LEAST_COSINE or another_value_across(old, new)):
+            old = claim_at(item.text, place.start, place.end)
+            if old is not None and (place.cosine >= LEAST_COSINE or another_value_across(old, new)):
                 cut = len(old.text) < len(item.text.strip())
                 partial = not (alone or new.record) or (cut and not old.record)
-                pairs.append(NearPair(new, old, item, one.cosine, partial, meeting(old, new, one.cosine)))
+                pairs.append(NearPair(new, old, item, place.cosine, partial, meeting(old, new, place.cosine)))
         return sorted(pairs, key=lambda pair: -pair.cosine), all_looked
 
     def _related(self, pairs: Sequence[NearPair], *, due: int = 0, hidden: bool = False) -> list[ComparedPair]:
         """The pairs with their relations, as far as the time lasts; surest conflict first. The first ``due`` may take
-        more than that; after them some time is kept for whoever reads the text itself."""
+        more than that; after them some time is kept for the readers of the text itself."""
         answers: list[Related] = []
         while len(answers) < len(pairs):
             first = len(answers)
@@ -275,32 +277,34 @@ class ClaimJudge:
                 break
             end = min(first + _BEFORE_CLOCK, due if first < due else len(pairs))
             answers += self._answers(pairs[first:end], hidden)
-        told = list(zip(pairs, answers, strict=False))
+        compared = list(zip(pairs, answers, strict=False))
         if self._llm_tiebreak is not None and not hidden:
-            settled = self._llm_tiebreak.settle([Pair(p.old, p.new, p.meeting, related) for p, related in told])
-            told = [(pair, related) for (pair, _), related in zip(told, settled, strict=True)]
+            settled = self._llm_tiebreak.settle([Pair(p.old, p.new, p.meeting, related) for p, related in compared])
+            compared = [(pair, related) for (pair, _), related in zip(compared, settled, strict=True)]
         return _surest(
-            [ComparedPair(p.new, p.old, p.item, p.cosine, p.partial, p.meeting, related) for p, related in told]
+            [ComparedPair(p.new, p.old, p.item, p.cosine, p.partial, p.meeting, related) for p, related in compared]
         )
 
     def _answers(self, pairs: Sequence[NearPair], hidden: bool) -> Sequence[Related]:
         """The relation of each pair; of a possible conflict as both models have it."""
         bars = [_READ_TWICE if pair.may_conflict and not hidden else () for pair in pairs]
         # of hidden ones only agreement counts
-        told = self.model.compare([(pair.old, pair.new, pair.cosine) for pair in pairs], bars)
+        answers = self.model.compare([(pair.old, pair.new, pair.cosine) for pair in pairs], bars)
         if hidden or self._given is not None:
-            return told
+            return answers
         asked = [
             n
             for n, pair in enumerate(pairs)
-            if pair.may_conflict and told[n].conflict >= _READ_TWICE[0] and not gives_another_value(pair.old, pair.new)
+            if pair.may_conflict
+            and answers[n].conflict >= _READ_TWICE[0]
+            and not gives_another_value(pair.old, pair.new)
         ]  # no second model is asked below that, and none need be loaded
-        asked = [n for n in asked if told[n].conflict >= self._second.calibration.ask_at]
+        asked = [n for n in asked if answers[n].conflict >= self._second.calibration.ask_at]
         again = [(pairs[n].old, pairs[n].new, pairs[n].cosine) for n in asked]
         twice = self._second.compare(again, at_once=True) if again else []
         for n, second in zip(asked, twice, strict=True):
-            told[n] = together(told[n], second)
-        return told
+            answers[n] = together(answers[n], second)
+        return answers
 
     def _doubted(self, near: Sequence[NearPair]) -> list[ComparedPair]:
         """Whole texts that are taken for peaceful without a model, and that the first model doubts: opposed where both
@@ -308,8 +312,8 @@ class ClaimJudge:
         some = [p for p in near if not p.partial and is_doubtful(p.old, p.new, p.cosine, p.meeting)][:MOST_DOUBTED]
         if self._given is not None or not some or spare(_FOR_OTHERS) <= 0:
             return []
-        told = self.model.compare([(p.old, p.new, p.cosine) for p in some], [_READ_TWICE[3:]] * len(some))
-        asked = [(p, one) for p, one in zip(some, told, strict=True) if one.conflict >= DOUBT_FROM]
+        answers = self.model.compare([(p.old, p.new, p.cosine) for p in some], [_READ_TWICE[3:]] * len(some))
+        asked = [(p, answer) for p, answer in zip(some, answers, strict=True) if answer.conflict >= DOUBT_FROM]
         twice = self._second.compare([(p.old, p.new, p.cosine) for p, _ in asked], at_once=True) if asked else []
         found = []
         for (p, first), second in zip(asked, twice, strict=True):
@@ -330,7 +334,7 @@ class ClaimJudge:
         """Of pairs that cannot conflict, the first that agrees and those asked before it; none where one agrees anyway.
         Only the nearest that give the same value are asked."""
         asked: list[ComparedPair] = []
-        if any(self._agrees(one) for one in found):
+        if any(self._agrees(pair) for pair in found):
             return asked
         for pair in [pair for pair in rest if pair.meeting is Overlap.SAME][:_ASKED_AGAIN]:
             asked += self._related([pair], due=1)
@@ -339,7 +343,7 @@ class ClaimJudge:
         return asked
 
     def _decide(
-        self, observation: Observation, said: _Said, found: Sequence[ComparedPair], new: Witness,
+        self, observation: Observation, statements: _Statements, found: Sequence[ComparedPair], new: Witness,
         where: tuple[Ledger, ProvenanceGraph, Mapping[SourceClass, float]],
     ) -> tuple[Relation, tuple[str, ...], str, bool, bool, float, tuple[str, ...], tuple[Evidence, ...]]:  # fmt: skip
         ledger, graph, trust = where
@@ -347,22 +351,22 @@ class ClaimJudge:
         opposed = _one_per_item([f for f in found if self._is_conflict(f)])
         agreeing = _one_per_item([f for f in found if self._agrees(f)])
         if not opposed:
-            return self._decide_unopposed(said, found, agreeing, new)
+            return self._decide_unopposed(statements, found, agreeing, new)
         seen = update_rule.witnesses((f.item for f in (*opposed, *agreeing)), graph, trust)
         known = [*_ancestors(observation, ledger, graph, trust), *((f.old, seen[f.item.id]) for f in agreeing)]
-        opposed = [f for f in opposed if not self._said_already(f, seen[f.item.id], known)]
+        opposed = [f for f in opposed if not self._is_stated_already(f, seen[f.item.id], known)]
         opposed = [f for f in opposed if not let_in_beside(ledger, f.item.id, observation.id)]
         if not opposed:
-            return self._decide_unopposed(said, found, agreeing, new)
+            return self._decide_unopposed(statements, found, agreeing, new)
         support = update_rule.voices((seen[f.item.id] for f in agreeing), new)
         against = update_rule.voices((seen[f.item.id] for f in opposed), new)
         sensitive = any(f.at_stake for f in opposed)
         if new.trust >= self._rule.voice_trust:
-            support = self._all_support(said[0], ledger, new, where, support)
+            support = self._all_support(statements[0], ledger, new, where, support)
         why = {f.item.id: self._why(f, observation, new, seen[f.item.id], support, against) for f in opposed}
         believed = update_rule.credibility(
             update_rule.history(ledger, new.agent), new.trust,
-            sum(one.trust for one in support), sum(one.trust for one in against),
+            sum(voice.trust for voice in support), sum(voice.trust for voice in against),
         )  # fmt: skip
         risk = update_rule.risk(at.alpha, believed, opposed[0].related.conflict)
         items = tuple(f.item.id for f in opposed)
@@ -373,9 +377,9 @@ class ClaimJudge:
         evidence = _conflict_evidence(opposed, seen, roots, new, why, believed, sensitive)
         if refused:
             return relation, items, _REFUSED, True, False, risk, (), evidence
-        one = says_one_thing(observation.text)
+        single = says_one_thing(observation.text)
         sure = [f for f in opposed if f.related.conflict >= self._at(f.related).replace_at and replaces(f.old, f.new)]
-        replaced = tuple(f.item.id for f in sure if one and says_one_thing(f.item.text))
+        replaced = tuple(f.item.id for f in sure if single and says_one_thing(f.item.text))
         may = observation.channel is Channel.MEMORY
         return relation, items, "accepted_change", False, False, min(risk, 0.29), replaced if may else (), evidence
 
@@ -390,9 +394,9 @@ class ClaimJudge:
         return update_rule.may_change(new, old, support, against, sensitive=found.at_stake, own=own, rule=self._rule)
 
     def _decide_unopposed(
-        self, said: _Said, found: Sequence[ComparedPair], agreeing: Sequence[ComparedPair], new: Witness
+        self, statements: _Statements, found: Sequence[ComparedPair], agreeing: Sequence[ComparedPair], new: Witness
     ) -> tuple[Relation, tuple[str, ...], str, bool, bool, float, tuple[str, ...], tuple[Evidence, ...]]:
-        read, quiet = said
+        read, quiet = statements
         low = new.trust < self._announce_below
         gray = [f for f in found if (f.new.sensitive or f.old.sensitive) and self._is_gray(f)]
         items = tuple(f.item.id for f in agreeing)
@@ -407,13 +411,13 @@ class ClaimJudge:
                 Relation.NONE, (), "possible_conflict", False, True, first.related.conflict, (),
                 (Evidence("claim", words, data),),
             )  # fmt: skip
-        told = [c for c in read.claims if declares_sensitive(c)]
-        if told and new.trust < self._rule.sensitive_trust and not agreeing:
+        announced = [c for c in read.claims if declares_sensitive(c)]
+        if announced and new.trust < self._rule.sensitive_trust and not agreeing:
             words = (
                 "Announces a change in what moves money, access, safety or permissions, which a source of trust "
-                f"{new.trust:.2g} may not decide, and nothing known speaks for it: “{told[0].text[:160]}”"
+                f"{new.trust:.2g} may not decide, and nothing known speaks for it: “{announced[0].text[:160]}”"
             )
-            data = {"start": told[0].start, "end": told[0].end, "trust": round(new.trust, 2)}
+            data = {"start": announced[0].start, "end": announced[0].end, "trust": round(new.trust, 2)}
             return Relation.NONE, (), "announces_change", False, True, 0.5, (), (Evidence("claim", words, data),)
         if quiet is not None and not agreeing and new.trust < self._rule.sensitive_trust:
             return _of_quiet(quiet, new)
@@ -423,8 +427,8 @@ class ClaimJudge:
             return Relation.AGREES, items, "corroborated", False, False, doubt, (), evidence
         return Relation.NONE, (), "nothing_known", False, False, doubt, (), ()
 
-    def _said_already(self, found: ComparedPair, old: Witness, known: Sequence[tuple[Claim, Witness]]) -> bool:
-        """Whether a usable memory that may change the old claim says what the new one says: then it changes nothing."""
+    def _is_stated_already(self, found: ComparedPair, old: Witness, known: Sequence[tuple[Claim, Witness]]) -> bool:
+        """Whether a usable memory that may change the old claim states the new one already: then it changes nothing."""
         least = max(old.trust, self._rule.sensitive_trust if found.at_stake else 0.0)
         return any(
             who.item != old.item and who.trust >= least and restates(claim, found.new, found.old)
@@ -455,12 +459,12 @@ class ClaimJudge:
         _, graph, trust = known
         near, _ = self._near(read, ledger, without=new.item, hidden=True)
         waiting = _waiting({pair.item.id for pair in near}, ledger)
-        said = [
+        agreeing = [
             f
             for f in self._related([pair for pair in near if pair.item.id in waiting][:MOST_PAIRS], hidden=True)
             if self._agrees(f)
         ]
-        more = update_rule.witnesses((f.item for f in said), graph, trust, held=True)
+        more = update_rule.witnesses((f.item for f in agreeing), graph, trust, held=True)
         return update_rule.voices([*support, *more.values()], new)
 
 
@@ -482,7 +486,7 @@ def _of_quiet(
 
 
 def _waiting(items: Collection[str], ledger: Ledger) -> set[str]:
-    """Those of some items that are held for what they claim: nobody called them harmful, nothing replaced them."""
+    """The items among these that are held for their claims: not called harmful by a person, and not replaced."""
     states = ledger.states(items) if items else {}
     held = [item for item, state in states.items() if state.held and not (state.hidden or state.superseded_by)]
     rules = {item: list(standing_events(ledger, (EventKind.RULED,), subject=item))[-1:] for item in held}
@@ -496,14 +500,14 @@ def _ancestors(
     above = graph.ancestors(observation.parents)
     usable = ledger.items(ids=above[:_MOST_ANCESTORS], limit=None)
     seen = update_rule.witnesses(usable, graph, trust)
-    return [(claim, seen[one.id]) for one in usable for claim in claims_of(one.text)]
+    return [(claim, seen[memory.id]) for memory in usable for claim in claims_of(memory.text)]
 
 
 def _by_weight(pairs: Sequence[NearPair]) -> list[tuple[NearPair, bool]]:
     """The pairs in the order in which they are read, and whether a person has to look where one is not.
 
-    What is at stake comes first. Each claim has its turn before another has its second: a text that repeats much of
-    what is known must not keep the one thing that it changes from being compared.
+    Weighty pairs come first. Each claim has its turn before another has its second: a text that repeats many known
+    claims must not keep the one thing that it changes from being compared.
     """
     marked = sorted(
         ((not pair.at_stake, pair.meeting is not Overlap.OPPOSED, -pair.cosine, at) for at, pair in enumerate(pairs))
@@ -515,12 +519,12 @@ def _by_weight(pairs: Sequence[NearPair]) -> list[tuple[NearPair, bool]]:
         turns[claim] = turns.get(claim, -1) + 1
         if turns[claim] < NEAREST:
             ranked.append((light, turns[claim], at))
-    return [(pairs[at], not light and turn == 0) for light, turn, at in sorted(ranked, key=lambda one: one[:2])]
+    return [(pairs[at], not light and turn == 0) for light, turn, at in sorted(ranked, key=lambda row: row[:2])]
 
 
 def _surest(found: Sequence[ComparedPair]) -> list[ComparedPair]:
     """Surest conflict first."""
-    return sorted(found, key=lambda one: -one.related.conflict)
+    return sorted(found, key=lambda pair: -pair.related.conflict)
 
 
 def _conflict_bar(pair: NearPair, at: RelationCalibration) -> float:
@@ -530,8 +534,8 @@ def _conflict_bar(pair: NearPair, at: RelationCalibration) -> float:
 
 def _one_per_item(found: Sequence[ComparedPair]) -> list[ComparedPair]:
     best: dict[str, ComparedPair] = {}
-    for one in found:
-        best.setdefault(one.item.id, one)
+    for pair in found:
+        best.setdefault(pair.item.id, pair)
     return list(best.values())
 
 

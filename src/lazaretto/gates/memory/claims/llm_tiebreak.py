@@ -31,7 +31,7 @@ _SYSTEM = (
 )
 _SCHEMA = {
     "type": "object",
-    "properties": {"relation": {"type": "string", "enum": [one.value for one in ORDER]}},
+    "properties": {"relation": {"type": "string", "enum": [relation.value for relation in ORDER]}},
     "required": ["relation"],
     "additionalProperties": False,
 }
@@ -61,9 +61,9 @@ class LlmTiebreak:
 
     def settle(self, pairs: Sequence[Pair]) -> list[Related]:
         """The relations with those of gray pairs as the model has them. Blocks."""
-        gray = [place for place, one in enumerate(pairs) if one.gray]
+        gray = [place for place, pair in enumerate(pairs) if pair.gray]
         gray = sorted(gray, key=lambda place: abs(pairs[place].related.conflict - 0.5))[:MOST_ASKED]
-        related = [one.related for one in pairs]
+        related = [pair.related for pair in pairs]
         if not gray:
             return related
         try:
@@ -83,16 +83,16 @@ def _request(pair: Pair) -> Request:
 
 
 def _heard(pair: Pair, answer: Completion) -> Related:
-    """The relation as the model has it; as it was where the answer cannot be read, or would clear what is sensitive."""
+    """The relation as the model has it; as it was where the answer cannot be read, or would clear a sensitive pair."""
     try:
-        said = Relation(json.loads(answer.text)["relation"]) if not answer.fault else None
+        relation = Relation(json.loads(answer.text)["relation"]) if not answer.fault else None
     except (ValueError, KeyError, TypeError):
-        said = None
-    if said is None:
+        relation = None
+    if relation is None:
         log.info("a gray pair stays gray: %s", answer.fault or "the answer names no relation")
         return pair.related
-    conflict = said in (Relation.CONTRADICTS, Relation.UPDATES)
+    conflict = relation in (Relation.CONTRADICTS, Relation.UPDATES)
     if not conflict and (pair.old.sensitive or pair.new.sensitive):
         return pair.related
-    agrees, contradicts, updates, none = (_SURE if one is said else _REST for one in ORDER)
+    agrees, contradicts, updates, none = (_SURE if other is relation else _REST for other in ORDER)
     return Related(agrees, contradicts, updates, none)

@@ -14,14 +14,14 @@ from lazaretto.gates.memory.claims.values import Value
 
 
 class ClaimKind(StrEnum):
-    """What sort of thing a claim says."""
+    """The kind of statement that a claim makes."""
 
     STATE = "state"
     """Something that has one value at a time."""
     EVENT = "event"
     """Something that happened, or was measured, once."""
     RULE = "rule"
-    """What must, may or must not be done."""
+    """A rule: something must, may or must not be done."""
     OPINION = "opinion"
     """An opinion."""
 
@@ -87,7 +87,7 @@ _ONCE = re.compile(
     r"\b(?:died|passed away|deceased|born|founded|established|invented|discovered|composed|premiered|graduated|married|"
     r"elected|inaugurated|coined|patented|located|named after|won the|as of)\b", re.I
 )  # fmt: skip
-"""What happens once, and has one date and place."""
+"""Verbs of events that happen once, and have one date and place."""
 _EVERY_DAY = re.compile(
     r"\b(?:booked|ordered|bought|called|rang|phoned|visited|met|asked|sent|received|shipped|delivered|reviewed|checked|"
     r"tested|reported|complained|requested|unloaded|loaded|fed|spoke|talked|mailed|e-?mailed|repaired|cleaned|inspected|"
@@ -96,7 +96,7 @@ _EVERY_DAY = re.compile(
 
 
 def kind(claim: Claim) -> ClaimKind:
-    """What sort of thing a claim says."""
+    """The kind of statement that a claim makes."""
     if claim.permission:
         return ClaimKind.RULE
     text = claim.text
@@ -132,8 +132,8 @@ def two_events(old: Claim, new: Claim) -> bool:
     """Whether two claims report two events or readings: at two times, of two actors who did two things, or of two
     things of a sort that happens every day; or are two entries of a log.
 
-    Two reports that name different receivers (accounts, addresses, hosts) are left to the model, whatever the day, and
-    so are long texts, questions with their answers, and what happens once: a death has one date.
+    Two reports that name different receivers (accounts, addresses, hosts) are left to the model, on any day, and so are
+    long texts, questions with their answers, and events that happen once: a death has one date.
     """
     if _differ(old, new, _RECEIVERS):
         return False
@@ -186,7 +186,7 @@ def _numbered_apart(old: Claim, new: Claim) -> bool:
     K7 and sample K9."""
     ours, theirs = _numbered(old), _numbered(new)
     if _NUMBERED.sub(r"\g<label>", old.text) == _NUMBERED.sub(r"\g<label>", new.text):
-        return False  # the number may be what is said: a capacity of 1000, and of 1700
+        return False  # the number may be the value itself: a capacity of 1000, and of 1700
     return any(ours[label].isdisjoint(theirs[label]) for label in ours.keys() & theirs.keys())
 
 

@@ -59,7 +59,7 @@ def _shown(claim: Claim) -> frozenset[str]:
     found = _PICTURE.fullmatch(text)
     if found is None and not _CLONE.fullmatch(text):
         return frozenset()
-    labels = [one["label"] or "" for one in (*([found] if found else []), *_ALT.finditer(text))]
+    labels = [match["label"] or "" for match in (*([found] if found else []), *_ALT.finditer(text))]
     if any(len(label) > _LONGEST_LABEL or moves_money_or_access(label) for label in labels):
         return frozenset()
     return frozenset(value.norm for value in claim.values if value.kind == "host")
@@ -72,17 +72,17 @@ def _fetched(text: str) -> frozenset[str]:
     return frozenset({name} if name else ())
 
 
-def _hosts(one: str, other: str) -> tuple[str, str]:
+def _hosts(first: str, second: str) -> tuple[str, str]:
     """The hosts of two addresses, without what both end with: of ``a.docs.example`` and ``b.docs.example`` a and b."""
-    a, b = (name.partition("/")[0].split(".") for name in (one, other))
+    a, b = (name.partition("/")[0].split(".") for name in (first, second))
     while len(a) > 1 and len(b) > 1 and a[-1] == b[-1]:
         a, b = a[:-1], b[:-1]
     return ".".join(a), ".".join(b)
 
 
-def _alike(one: str, other: str) -> bool:
+def _alike(first: str, second: str) -> bool:
     """Whether two names may be meant for one: one holds the other, or they are nearly the same. Long ones are compared
     as claims: names have no such length, and likeness takes time that grows with its cube."""
-    if one in other or other in one or max(len(one), len(other)) > _LONGEST_NAME:
+    if first in second or second in first or max(len(first), len(second)) > _LONGEST_NAME:
         return True
-    return SequenceMatcher(None, one, other, autojunk=False).ratio() >= _ALIKE
+    return SequenceMatcher(None, first, second, autojunk=False).ratio() >= _ALIKE

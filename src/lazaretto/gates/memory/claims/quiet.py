@@ -26,7 +26,7 @@ WEIGHTS = Path(__file__).parents[3] / "models" / "weights" / "claims"
 SCREENER_SHARE = 1 / 3
 """How much a logit of the screener counts beside the log-odds of the words."""
 SCREENER_ADDS = (-1.0, 3.0)
-"""What the screener can take off and add at most. A claim that stays below the bar even so is not read again; one that
+"""The most that the screener can take off and add. A claim that stays below the bar even so is not read again; one that
 the words alone call a lie stays one."""
 WEAKENS, DESTINATION = "weakens_control", "new_destination"
 
@@ -67,7 +67,7 @@ class QuietHead:
     def find(self, claims: Iterable[tuple[Claim, Floats]]) -> Quiet | None:
         """The claim that most needs a person; none where none does."""
         scored = ((self._by_both(claim, vector), claim) for claim, vector in claims)
-        best = max(scored, key=lambda one: one[0], default=None)
+        best = max(scored, key=lambda pair: pair[0], default=None)
         if best is None or best[0] < self.hold_at:
             return None
         score, claim = best

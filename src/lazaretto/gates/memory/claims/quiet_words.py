@@ -45,7 +45,7 @@ _SECRET = re.compile(
     r"tan|passw\w+|befunde?|torcode|mots? de passe|résultats|codes?|contraseñas?|resultados|códigos?|claves?)\b",
     re.I,
 )
-_TOLD = re.compile(
+_DISCLOSED = re.compile(
     r"\b(?:read(?:s)? (?:out|aloud)|tells?|told|given?|hand(?:s|ed)? (?:out|over)|shar(?:e|ed|es)|post(?:ed|s)?|mail(?:ed|s)?|pinned|commit|noted|published?|sold|"
     r"vorlesen|vorgelesen|genannt|weitergeben|lire|donnée?s?|transmis\w*|transmettre|lean|leer|dar|dan|enví\w+|ceder)\b",
     re.I,
@@ -86,15 +86,15 @@ def moves_something(claim: Claim) -> bool:
 def quiet_features(claim: Claim) -> list[float]:
     """``FEATURES`` of a claim, each 0 or 1."""
     text = claim.text
-    loosened, anyone, control, excuse, secret, told, moved, newly = (
+    loosened, anyone, control, excuse, secret, disclosed, moved, newly = (
         bool(pattern.search(text))
-        for pattern in (_LOOSENED, _ANYONE, _CONTROL, _EXCUSE, _SECRET, _TOLD, _MOVED, _NEWLY)
+        for pattern in (_LOOSENED, _ANYONE, _CONTROL, _EXCUSE, _SECRET, _DISCLOSED, _MOVED, _NEWLY)
     )
     place, free = names_a_place(claim), claim.permission in ("waive", "allow")
-    told_of = [
+    features = [
         claim.permission == "waive", claim.permission == "allow", claim.permission == "forbid", claim.permission == "require",
-        claim.negated, loosened, anyone, control, excuse, secret, told, moved, newly, place, bool(_WRITTEN.search(text)),
-        loosened and control and not claim.negated, anyone and not claim.negated and claim.permission != "forbid", secret and told and not claim.negated,
+        claim.negated, loosened, anyone, control, excuse, secret, disclosed, moved, newly, place, bool(_WRITTEN.search(text)),
+        loosened and control and not claim.negated, anyone and not claim.negated and claim.permission != "forbid", secret and disclosed and not claim.negated,
         place and moved, place and newly, free and control, excuse and control, language_of(text) != "en",
     ]  # fmt: skip
-    return [float(one) for one in told_of]
+    return [float(feature) for feature in features]

@@ -22,33 +22,35 @@ _THIS_WEEK = 6
 def in_words(
     evidence: Mapping[str, Any], ledger: Ledger, trust: Mapping[SourceClass, float], now: datetime | None = None
 ) -> tuple[str, ...]:
-    """What recorded evidence of kind ``claim`` says, with the texts of the items that it names; empty where it names
-    none. For those who may see the items: ``ledger`` is that of their own crew."""
+    """Recorded evidence of kind ``claim`` in words, with the texts of the items that it names; empty where it names
+    none. For people who may see the items: ``ledger`` is that of their own crew."""
     if evidence.get("kind") != "claim":
         return ()
     data = evidence.get("data") or {}
     verb = {"contradicts": "contradicts", "updates": "changes"}.get(str(data.get("relation")), "")
-    named = [str(one) for one in data.get("items") or () if isinstance(one, str)][:_MOST]
-    return tuple(f"{verb} {told}" for told in quoted(named, ledger, trust, now)) if verb else ()
+    named = [str(item) for item in data.get("items") or () if isinstance(item, str)][:_MOST]
+    return tuple(f"{verb} {quote}" for quote in quoted(named, ledger, trust, now)) if verb else ()
 
 
 def quoted(
     items: Sequence[str], ledger: Ledger, trust: Mapping[SourceClass, float], now: datetime | None = None
 ) -> tuple[str, ...]:
-    """Each item as 'its text' (agent, trust, day); what was erased, or is not of this crew, is left out."""
+    """Each item as 'its text' (agent, trust, day); an erased item, or one of another crew, is left out."""
     if not items:
         return ()
     graph, states = ProvenanceGraph(ledger), ledger.states(items)
-    seen = {one.id: one for one in ledger.items(ids=list(items), hidden=True, limit=None)}
-    told = []
+    seen = {memory.id: memory for memory in ledger.items(ids=list(items), hidden=True, limit=None)}
+    quotes = []
     for item in items:
-        one = seen.get(item)
-        if one is None or not one.text or item not in states or states[item].erased:
+        memory = seen.get(item)
+        if memory is None or not memory.text or item not in states or states[item].erased:
             continue
-        text = " ".join(one.text.split())
+        text = " ".join(memory.text.split())
         text = f"{text[: _QUOTED - 1]}…" if len(text) > _QUOTED else text
-        told.append(f"'{text}' ({one.agent}, trust {graph.trust(item, trust).value:.2g}, {_day(one.time, now)})")
-    return tuple(told)
+        quotes.append(
+            f"'{text}' ({memory.agent}, trust {graph.trust(item, trust).value:.2g}, {_day(memory.time, now)})"
+        )
+    return tuple(quotes)
 
 
 def _day(time: float, now: datetime | None) -> str:

@@ -57,7 +57,7 @@ class ClaimReader:
 
     def read(self, texts: Sequence[str]) -> list[ReadText]:
         """The claims of each text, with vectors: as many as there is time for, the weightiest first."""
-        found = {text: one for text in dict.fromkeys(texts) if (one := self._recent.get(digest(text))) is not None}
+        found = {text: known for text in dict.fromkeys(texts) if (known := self._recent.get(digest(text))) is not None}
         for text in dict.fromkeys(texts):
             if text not in found:
                 found[text] = _read(text)
@@ -93,14 +93,15 @@ class ClaimReader:
         while True:
             head = ledger.head().seq if moves else 0
             missing = ledger.without_claims(after=self._caught_up.get(key, 0), limit=_AT_ONCE)
-            if not missing:  # up to there nothing is: what comes later is all there is to ask for next time
+            if not missing:  # none up to there: next time only later items are asked for
                 self._caught_up[key] = max(head, self._caught_up.get(key, 0))
                 return True
             if ledger.read_only:
                 return False
             moves = True
             texts = {
-                one.id: one.text for one in ledger.items(ids=[item for _, item in missing], hidden=True, limit=None)
+                memory.id: memory.text
+                for memory in ledger.items(ids=[item for _, item in missing], hidden=True, limit=None)
             }
             for seq, item in missing:
                 if texts.get(item):
@@ -112,12 +113,12 @@ class ClaimReader:
 
 def _read(text: str) -> ReadText:
     claims = weightiest_first(claims_of(text))
-    said = list(dict.fromkeys(claim.text for claim in claims))  # what is said twice is read once
+    sentences = list(dict.fromkeys(claim.text for claim in claims))  # a repeated claim is read once
     rows: dict[str, Floats] = {}
-    for first in range(0, len(said), _BEFORE_CLOCK):
+    for first in range(0, len(sentences), _BEFORE_CLOCK):
         if rows and left() <= 0:
             break
-        rows.update((one, reading_of(one).vector) for one in said[first : first + _BEFORE_CLOCK])
+        rows.update((sentence, reading_of(sentence).vector) for sentence in sentences[first : first + _BEFORE_CLOCK])
     kept = sorted((claim for claim in claims if claim.text in rows), key=lambda claim: claim.start)
     vectors = np.array([rows[claim.text] for claim in kept], np.float32).reshape(len(kept), DIMENSION)
     return ReadText(tuple(kept), vectors, len(kept) == len(claims))

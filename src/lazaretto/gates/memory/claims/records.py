@@ -38,7 +38,7 @@ class Record:
 _LIKELY = re.compile(r"[{|=\t]|^[^\n,;]+[,;][^\n]+\n|\b(?:[QFP]|Question|Frage|Pregunta)\s?\d*[:.)]\s", re.M)
 
 
-@remembered(1 << 20, lambda found: 200 + sum(200 + 4 * len(one.words) for one in found))
+@remembered(1 << 20, lambda found: 200 + sum(200 + 4 * len(record.words) for record in found))
 def records_of(text: str) -> tuple[Record, ...]:
     """The records of a text in order; none where it is prose."""
     if len(text) > MAX_CHARS or not _LIKELY.search(text):
@@ -46,23 +46,26 @@ def records_of(text: str) -> tuple[Record, ...]:
     taken: list[Record] = []
     for reader in (_objects, _tables, _separated, _assigned, _answered):
         found = list(itertools.islice(reader(text), MAX_RECORDS))
-        taken += [one for one in found if not any(one.start < other.end and other.start < one.end for other in taken)
-                  or reader is _objects]  # fmt: skip
-    return tuple(sorted(taken, key=lambda one: (one.start, one.end))[:MAX_RECORDS])
+        taken += [
+            record
+            for record in found
+            if not any(record.start < other.end and other.start < record.end for other in taken) or reader is _objects
+        ]
+    return tuple(sorted(taken, key=lambda record: (record.start, record.end))[:MAX_RECORDS])
 
 
 def words_at(text: str, start: int, end: int) -> str:
     """The words of the record at a place; empty where none is there."""
-    return next((one.words for one in records_of(text) if (one.start, one.end) == (start, end)), "")
+    return next((record.words for record in records_of(text) if (record.start, record.end) == (start, end)), "")
 
 
 def rest_of(text: str) -> list[tuple[int, int]]:
     """The parts of a text outside its records; without the lines that only announce them."""
     found, last = [], 0
-    for one in (*records_of(text), Record("", len(text), len(text))):
-        if one.start > last:
-            found.append((last, one.start))
-        last = max(last, one.end)
+    for record in (*records_of(text), Record("", len(text), len(text))):
+        if record.start > last:
+            found.append((last, record.start))
+        last = max(last, record.end)
     return [(a, b) for a, b in found if not _is_frame(text[a:b])]
 
 
@@ -88,11 +91,11 @@ def _value(value: Any) -> str:
     if value is True or value is False:
         return "yes" if value else "no"
     if isinstance(value, list):
-        return " and ".join(_value(one) for one in value[:8])
+        return " and ".join(_value(part) for part in value[:8])
     return "" if value is None else " ".join(str(value).split())
 
 
-def _told(items: Sequence[tuple[str, Any]], before: str = "") -> str:
+def _fields_in_words(items: Sequence[tuple[str, Any]], before: str = "") -> str:
     parts = [f"{_shown(key)} {_value(value)}".strip() for key, value in items if _value(value)]
     return " ".join(filter(None, (before, ", ".join(parts))))[:_MAX_WORDS]
 
@@ -102,7 +105,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _objects(text: str) -> Iterator[Record]:
-    """Objects in JSON, each by itself; an inner one begins with whatever names the outer one."""
+    """Objects in JSON, each by itself; an inner one begins with the name of the outer one."""
     opened: list[int] = []
     inside, skip = False, False
     spans: list[tuple[int, int, int]] = []
@@ -121,23 +124,23 @@ def _objects(text: str) -> Iterator[Record]:
     for start, end, depth in sorted(spans)[: 2 * MAX_RECORDS]:
         if depth < _MAX_DEPTH:
             try:
-                told = json.loads(text[start:end])
+                fields = json.loads(text[start:end])
             except ValueError:
                 continue
-            read[start, end] = told
-    for (start, end), told in read.items():
-        plain = [(key, value) for key, value in told.items() if _is_plain(value)]
-        outer = [one for one in read if one[0] < start and end < one[1]]
+            read[start, end] = fields
+    for (start, end), fields in read.items():
+        plain = [(key, value) for key, value in fields.items() if _is_plain(value)]
+        outer = [span for span in read if span[0] < start and end < span[1]]
         if outer:
             whole = read[max(outer)]
             named = next(((k, v) for k, v in whole.items() if isinstance(v, str)), None)
-            beside = sorted(one for one in read if max(outer)[0] < one[0] and one[1] <= start)
+            beside = sorted(span for span in read if max(outer)[0] < span[0] and span[1] <= start)
             key = _key_before(text, max(outer)[0], start, beside)
-            before = [_told([named]) if named else "", _shown(key)]
+            before = [_fields_in_words([named]) if named else "", _shown(key)]
         else:
             before = [_title(text, start)]
         if plain:
-            yield Record(_told(plain, " ".join(filter(None, before))), start, end)
+            yield Record(_fields_in_words(plain, " ".join(filter(None, before))), start, end)
 
 
 def _key_before(text: str, begin: int, end: int, beside: Sequence[tuple[int, int]]) -> str:
@@ -175,7 +178,7 @@ def _tables(text: str) -> Iterator[Record]:
             cells = _cells(text[start:end])
             if "|" not in text[start:end] or len(cells) != len(heads) or len(cells) < 2:
                 break
-            yield Record(_told(list(zip(heads, cells, strict=True))), start, end)
+            yield Record(_fields_in_words(list(zip(heads, cells, strict=True))), start, end)
 
 
 def _separated(text: str) -> Iterator[Record]:
@@ -184,21 +187,21 @@ def _separated(text: str) -> Iterator[Record]:
     for mark in ("\t", ";", ","):
         place = 0
         while place + 1 < len(lines):
-            heads = [one.strip() for one in text[slice(*lines[place])].split(mark)]
+            heads = [head.strip() for head in text[slice(*lines[place])].split(mark)]
             place += 1
-            if len(heads) < 2 or not all(re.fullmatch(r"[^\W\d][\w ./()-]{0,29}", one) for one in heads):
+            if len(heads) < 2 or not all(re.fullmatch(r"[^\W\d][\w ./()-]{0,29}", head) for head in heads):
                 continue
             if mark == "," and ", " in text[slice(*lines[place - 1])]:
                 continue  # a sentence
             first = place - 1
             while place < len(lines):
                 start, end = lines[place]
-                cells = [one.strip().strip('"') for one in text[start:end].split(mark)]
+                cells = [cell.strip().strip('"') for cell in text[start:end].split(mark)]
                 if len(cells) != len(heads):
                     break
                 if place == first + 1:
                     yield Record("", *lines[first])
-                yield Record(_told(list(zip(heads, cells, strict=True))), start, end)
+                yield Record(_fields_in_words(list(zip(heads, cells, strict=True))), start, end)
                 place += 1
 
 
@@ -212,9 +215,9 @@ def _assigned(text: str) -> Iterator[Record]:
         alone = re.fullmatch(r"(?:export\s+)?([A-Za-z][\w.-]{1,60}) ?= ?([^=\n]{1,200})", line)
         pairs = [(m["key"], m["value"].strip("\"',;")) for m in _PAIR.finditer(line)]
         if pairs and not re.sub(r"[\s,;]+", "", _PAIR.sub("", line)):
-            yield Record(_told(pairs, _title(text, start)), start, end)
+            yield Record(_fields_in_words(pairs, _title(text, start)), start, end)
         elif alone:
-            yield Record(_told([(alone[1], alone[2].strip("\"'"))], _title(text, start)), start, end)
+            yield Record(_fields_in_words([(alone[1], alone[2].strip("\"'"))], _title(text, start)), start, end)
 
 
 _ANSWER = re.compile(

@@ -62,7 +62,7 @@ ORDER = (Relation.AGREES, Relation.CONTRADICTS, Relation.UPDATES, Relation.NONE)
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """What the model makes of a pair."""
+    """The model's answer on a pair."""
 
     agrees: float
     contradicts: float
@@ -79,12 +79,12 @@ class Related:
     @property
     def likeliest(self) -> Relation:
         """The relation with the highest probability."""
-        return max(ORDER, key=lambda one: float(getattr(self, one.value)))
+        return max(ORDER, key=lambda relation: float(getattr(self, relation.value)))
 
 
 @dataclass(frozen=True, slots=True)
 class RelationCalibration:
-    """What the scores meant on sources that the model had not seen."""
+    """The meaning of the scores, measured on sources that the model had not seen."""
 
     temperature: float
     conflict_at: float
@@ -173,17 +173,19 @@ class RelationModel:
         for key, theirs in zip(keys, bars or [self.calibration.bars] * len(pairs), strict=True):
             at.setdefault(key, set()).update(theirs)  # a pair that comes twice is read once, for both
         asked = dict(zip(keys, pairs, strict=True))
-        told = {key: _Answer(_ANOTHER_VALUE, True) for key, (o, n, _) in asked.items() if gives_another_value(o, n)}
-        told.update((key, one) for key in asked if key not in told and (one := self._known.get(key)) is not None)
+        answers = {key: _Answer(_ANOTHER_VALUE, True) for key, (o, n, _) in asked.items() if gives_another_value(o, n)}
+        answers.update(
+            (key, kept) for key in asked if key not in answers and (kept := self._known.get(key)) is not None
+        )
         for full in (True,) if at_once else self._passes:
-            fresh = [k for k in asked if k not in told or (full and self._unsure(told[k], at[k]))]
+            fresh = [k for k in asked if k not in answers or (full and self._unsure(answers[k], at[k]))]
             if not fresh:
                 continue
             read = self._compare([asked[key] for key in fresh], self._full if full else self._quick)
-            told.update((key, _Answer(one, full)) for key, one in zip(fresh, read, strict=True))
+            answers.update((key, _Answer(related, full)) for key, related in zip(fresh, read, strict=True))
             for key in fresh:
-                self._known.put(key, told[key])
-        return [told[key].related for key in keys]
+                self._known.put(key, answers[key])
+        return [answers[key].related for key in keys]
 
     def _unsure(self, answer: _Answer, bars: Iterable[float]) -> bool:
         """Whether full precision might say something else that matters."""
@@ -199,7 +201,7 @@ class RelationModel:
         ids = {text: reading_of(text).first_window.ids[1:-1] for text in texts}
         windows = [(_BEGIN, *ids[o.text][:TOKENS_OLD], _END, *ids[n.text][:TOKENS_NEW], _END) for o, n, _ in pairs]
         states = self._states(windows, encoder)
-        pooled = np.array([np.concatenate([one[0], one.mean(axis=0)]) for one in states], np.float32)
+        pooled = np.array([np.concatenate([rows[0], rows.mean(axis=0)]) for rows in states], np.float32)
         features = np.array([[*compared(old, new), cosine] for old, new, cosine in pairs], np.float32)
         logits = self._answer(np.concatenate([pooled, features], axis=1)) / self.calibration.temperature
         share = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -217,7 +219,7 @@ class RelationModel:
 
 
 class DeepRelationModel(RelationModel):
-    """The same training of all-mpnet-base-v2, for whoever has set up the larger models."""
+    """The same training of all-mpnet-base-v2, where the larger models are set up."""
 
     def __init__(self) -> None:
         super().__init__(find_changes("claims"), WEIGHTS / "deep.json", in_blocks=False)
@@ -231,11 +233,11 @@ class DeepRelationModel(RelationModel):
     def _states(self, windows: Sequence[tuple[int, ...]], encoder: Any) -> Sequence[NDArray[np.float32]]:
         """Token states of each window, which comes in the word pieces of MiniLM: mpnet has the same, counted on."""
         marks = {_BEGIN: Mpnet.begin, _END: Mpnet.end}
-        return [encoder.states([marks.get(one, one + Mpnet.shift) for one in window]) for window in windows]
+        return [encoder.states([marks.get(token, token + Mpnet.shift) for token in window]) for window in windows]
 
 
 def together(first: Related, second: Related) -> Related:
-    """What two models say of a pair: the mean of their log-odds of a conflict, the rest as the first has it."""
+    """The joint answer of two models: the mean of their log-odds of a conflict, the rest as the first has it."""
     mean = (1 - SECOND_COUNTS) * _log_odds(first.conflict) + SECOND_COUNTS * _log_odds(second.conflict)
     conflict = 1 / (1 + math.exp(-mean))
     opposed, rest = conflict / max(first.conflict, 1e-9), (1 - conflict) / max(1 - first.conflict, 1e-9)
@@ -245,7 +247,7 @@ def together(first: Related, second: Related) -> Related:
 
 
 def _key(old: Claim, new: Claim, cosine: float) -> bytes:
-    """What a pair is remembered by: a digest, since a text that is erased must not stay in memory either.
+    """The cache key of a pair: a digest, since a text that is erased must not stay in memory either.
 
     The cosine is rounded: its last digits depend on how many others were computed beside it.
     """

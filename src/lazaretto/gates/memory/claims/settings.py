@@ -1,4 +1,4 @@
-"""What the policy says about claims: the table ``[gates.memory.claims]``."""
+"""The policy's settings for claims: the table ``[gates.memory.claims]``."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from lazaretto.types import Ruling
 
 @dataclass(frozen=True, slots=True)
 class ClaimSettings:
-    """Who may change what is known."""
+    """The settings for who may change a known claim."""
 
     __pydantic_config__ = CLOSED
-    compare: Annotated[bool, Field(description="Compare what a text claims with what is known.")] = True
+    compare: Annotated[bool, Field(description="Compare a text's claims with known claims.")] = True
     ruling: Annotated[RulingWord, Field(description="Ruling for a claim that its source may not change.")] = (
         Ruling.QUARANTINE
     )

@@ -1,6 +1,6 @@
-"""What a change puts at stake: money, access, safety and permissions, receivers, deciders.
+"""The stakes of a change: money, access, safety and permissions, receivers, deciders.
 
-A claim may be harmless by itself; what two claims differ in makes a change weighty. So pairs are asked about.
+A claim may be harmless by itself; the difference of two claims makes a change weighty. So pairs are judged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _GUARDS = re.compile(
     r"\b(?:audit\w*|logs?|retention|retain\w*|encrypt\w*|certificates?|alarms?|safety|interlocks?|verif\w+|confirm\w*|"
     r"allerg\w+|checks?|checked|review\w*|quarantin\w*|backups?|two-factor|signatures?|guards?|locks?|locked)\b",
     re.I)  # fmt: skip
-"""What keeps others safe: it is weakened by turning it round, and by another number."""
+"""Controls that keep others safe: a reversal weakens them, and so does another number."""
 _AMOUNTS = frozenset({"quantity", "number", "percent", "money"})
 
 
@@ -33,7 +33,7 @@ def at_stake(old: Claim, new: Claim) -> bool:
     if old.sensitive or new.sensitive:
         return True
     differing = differences(old, new)
-    kinds = {one.kind for one in differing}
+    kinds = {difference.kind for difference in differing}
     if kinds & _SENT:
         return True
     fetched = bool(_FETCHED.search(old.text) and _FETCHED.search(new.text))

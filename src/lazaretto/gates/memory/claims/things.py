@@ -29,7 +29,7 @@ _CONTRASTS = tuple(
         "brother sister", "mother father", "son daughter",
     )
 )  # fmt: skip
-"""Words that tell things of one kind apart: whoever names another of a set speaks of another thing."""
+"""Words that separate things of one kind: a claim that names another of a set speaks of another thing."""
 _MEN = frozenset(["mr", "herr", "monsieur", "señor"])
 _WOMEN = frozenset(["mrs", "ms", "miss", "frau", "madame", "mme", "señora"])
 _MOST_OPENING = 7
@@ -56,19 +56,19 @@ def two_openings(old: Claim, new: Claim) -> bool:
     if new.declares:
         return False
     ours, theirs = _opening(old), _opening(new)
-    told = next(((a, b, place) for place, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), None)
-    if told is None:
+    first = next(((a, b, place) for place, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), None)
+    if first is None:
         return False
-    a, b, place = told
+    a, b, place = first
     before, behind = (ours[place - 1] if place else "").casefold(), ours[place + 1 :][:1] + theirs[place + 1 :][:1]
     apart = _ids(a, b, before, [word.casefold() for word in behind]) or _man_and_woman(a, b)
-    if not (old.sensitive or new.sensitive):  # whoever moves money may not call it another case by a word
+    if not (old.sensitive or new.sensitive):  # a claim that moves money is no other case because of a word
         apart = apart or _contrast(a, b) or _placed(a, b, before)
     return apart and _rest(old, a) != _rest(new, b)
 
 
 def _opening(claim: Claim) -> list[str]:
-    """The words before the first verb that is told as such, few at most."""
+    """The words before the first verb that ``_VERB`` knows, few at most."""
     words: list[str] = []
     for word in _TOKEN.findall(claim.text):
         if _VERB.fullmatch(word) or len(words) == _MOST_OPENING:

@@ -32,7 +32,7 @@ def language_of(text: str) -> str:
     score = {language: float(sum(word in known for word in words)) for language, known in COMMON.items()}
     for language, marks in _MARKS.items():
         score[language] += 0.6 * any(mark in text.casefold() for mark in marks)
-    best = max(score, key=lambda one: (score[one], one == "en"))
+    best = max(score, key=lambda name: (score[name], name == "en"))
     return best if score[best] > score["en"] else "en"
 
 
@@ -43,7 +43,7 @@ NEGATION = {
     ),
     "es": re.compile(r"\b(?:no|nunca|jamás|sin|ningun[oa]|ningún|tampoco)\b|^\W*nadie\b|(?<!no )\bnadie\b", re.I),
 }  # fmt: skip
-"""What turns a sentence round."""
+"""Words that negate a sentence."""
 
 _ASKED = {
     "de": "freigabe|prüfung|rückruf|unterschrift|genehmigung|kontrolle|ausweis|rezept|schein|bestätigung|aufsicht|"

@@ -21,10 +21,10 @@ _BENEFIT = 2.0
 
 @dataclass(frozen=True, slots=True)
 class ChangeRule:
-    """What the policy asks of whoever changes a claim."""
+    """The policy's conditions for changing a claim."""
 
     voices: int
-    """So many independent voices may change what they have no trust to change alone."""
+    """So many independent voices may change a claim that none is trusted to change alone."""
     voice_trust: float
     """A voice less trusted than this is not heard for a change."""
     sensitive_trust: float
@@ -49,7 +49,7 @@ class Witness:
     """Of the least trusted thing it was made from."""
     roots: frozenset[str]
     principal: str
-    """Who proved to be behind it."""
+    """The principal behind it."""
     held: bool = False
     """Whether it may not be used as it stands."""
 
@@ -69,7 +69,7 @@ def witnesses(
     *,
     held: bool = False,
 ) -> dict[str, Witness]:
-    """What provenance says of known items, by id: one pass over all they were made from."""
+    """Witnesses for known items by id, from provenance: one pass over all they were made from."""
     known = {item.id: item for item in items}
     grounds = graph.grounds(list(known), trust) if known else {}
     return {
@@ -99,9 +99,9 @@ def own_word(item: Observation) -> bool:
 def voices(witnesses: Iterable[Witness], without: Witness | None = None) -> list[Witness]:
     """The independent ones, most trusted first: each writer and each root speaks once, ``without`` never."""
     spoken = [without] if without else []
-    for one in sorted(witnesses, key=lambda w: (-w.trust, w.held, w.item)):
-        if not any(one.same_voice(other) or one.roots & other.roots for other in spoken):
-            spoken.append(one)
+    for witness in sorted(witnesses, key=lambda w: (-w.trust, w.held, w.item)):
+        if not any(witness.same_voice(other) or witness.roots & other.roots for other in spoken):
+            spoken.append(witness)
     return spoken[1:] if without else spoken
 
 
@@ -117,8 +117,8 @@ def may_change(
 ) -> str:
     """Why the new claim may replace the old one: ``maker``, ``trust`` or ``voices``; empty when it may not.
 
-    ``own``: it is the writer's own word (``own_word``); ``support`` and ``opposition`` are independent voices. What is
-    held is no voice against something that is trusted more.
+    ``own``: it is the writer's own word (``own_word``); ``support`` and ``opposition`` are independent voices. A held
+    item is no voice against one that is trusted more.
     """  # fmt: skip
     if own and new.wrote(old) and new.trust >= old.trust:
         return "maker"
@@ -127,7 +127,7 @@ def may_change(
     if sensitive and not rule.sensitive_voices:
         return ""
     least = max(rule.voice_trust, rule.sensitive_voice_trust) if sensitive else rule.voice_trust
-    heard = [one for one in support if one.trust >= least and not (one.held and one.trust < old.trust)]
+    heard = [voice for voice in support if voice.trust >= least and not (voice.held and voice.trust < old.trust)]
     itself = new.trust >= least
     needed = max(rule.sensitive_voices if sensitive else rule.voices, len(opposition) + 1)
     return "voices" if len(heard) + itself >= needed else ""

@@ -25,7 +25,7 @@ class Value:
     """account | mail | host | path | phone | package | version | money | percent | date | year | time | quantity |
     number | reference | name."""
     norm: str
-    """What is compared: two spellings of the same value are equal here."""
+    """The form that is compared: two spellings of the same value are equal here."""
     start: int
     end: int
 
@@ -140,7 +140,7 @@ def _quantity(m: re.Match[str]) -> str:
 
 
 _LABELLED = "job|task|ticket|issue|case|run|batch|shift|order|invoice|build|request"
-"""What is numbered to be told apart: the number says which one is meant, and is no fact about it."""
+"""Numbered things: the number says which one is meant, and is no fact about it."""
 _INSIDE = frozenset({"account", "phone", "package"})
 """Kinds whose value stands behind a word that says what it is."""
 _Norm = Callable[[re.Match[str]], str]
