@@ -172,7 +172,7 @@ class BlocklistGate:
         return Verdict(self.name, observation.id, Ruling.ALLOW, 0.02, (0.0, 1.0), name, (evidence,), cost=cost)
 
     def learn(self, observation: Observation, ruling: Ruling, context: GateContext) -> None:
-        """List what was quarantined, blocked or repaired; clear what a person released or called benign."""
+        """List quarantined, blocked and repaired items; clear items that a person released or called benign."""
         repair = next((v for v in context.earlier if v.gate == REPAIR), None)
         if repair is not None:
             self._learn_repair(observation, repair, context)

@@ -57,7 +57,7 @@ class Entry:
 
 
 def written(ruling: Ruling, whom: SourceClass | None, look: str = "") -> str:
-    """How the ledger keeps what was ruled and for whom."""
+    """The label in the ledger for a ruling and its scope."""
     label = f"{ruling.label}@{EVERYBODY if whom is None else whom.value}"
     return f"{label} {look}" if look else label
 

@@ -23,7 +23,7 @@ class Budget:
     """The time and tokens that a gate may still spend on this item."""
 
     deadline: float = float("inf")
-    """On ``time.monotonic()``'s clock."""
+    """The end of its time, on ``time.monotonic()``'s clock."""
     tokens: int | None = None
     """None: no limit."""
     processor: ProcessorTime = ProcessorTime()  # noqa: RUF009
@@ -49,7 +49,7 @@ class GateContext:
     limits: Limits = DEFAULT_LIMITS
     """The policy's limits: no gate decodes or reads more than these."""
     trust: TrustPolicy = DEFAULT_TRUST
-    """How far the policy trusts each kind of source."""
+    """The policy's trust in each source class."""
     thresholds: Thresholds | None = None
     """Thresholds that people's labels moved; the runner applies them to the gate's verdict."""
 
@@ -75,11 +75,11 @@ class SecondLook:
     notes: tuple[float, ...] = ()
     """Numbers the gate stores in the ledger for its next look."""
     risk: float | None = None
-    """By this look alone, where the verdict's risk is made of several."""
+    """The risk by this look alone, where the verdict's risk is made of several."""
     conflict: float | None = None
-    """How far independent voices contradict it, from 0 to 1; None where the gate hears no voices."""
+    """Contradiction by independent voices, from 0 to 1; None where the gate hears no voices."""
     likeness: float = 0.0
-    """How like the nearest situation of others is: what a repair could rebuild it from."""
+    """Likeness of the nearest situation of others, from which a repair could rebuild it."""
 
 
 @runtime_checkable
@@ -188,7 +188,7 @@ class Finder(Protocol):
 
 @runtime_checkable
 class Corrector(Protocol):
-    """A gate that knows what trusted memories say instead of what a poisoned one does."""
+    """A gate that knows the trusted memories' claims against those of a poisoned one."""
 
     def correction(
         self, poison: str, tainted: Collection[str], context: GateContext

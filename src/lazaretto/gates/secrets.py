@@ -57,7 +57,7 @@ class SecretsSettings:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """Where a secret stands, and what kind it is; never what it is."""
+    """The place and the kind of a secret; never its value."""
 
     start: int
     end: int

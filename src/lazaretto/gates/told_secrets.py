@@ -95,7 +95,7 @@ _DESCRIBING = re.compile(
 )  # fmt: skip
 _SWITCH = re.compile(r"[^\W\d_](?=\d)|\d(?=[^\W\d_])")
 _SWITCHES = 3
-"""So often a key that a machine made goes from letters to digits or back; names and numbers of cases do not."""
+"""Least changes between letters and digits in a key that a machine made; names and numbers of cases have fewer."""
 _MARKED = re.compile(r"(?<![^\s'\"`«“(:])[^\s'\"`,;»”]{1,60}?[!?%&$*#][^\s'\"`,;»”]{1,60}")
 _NAMED = re.compile(rf"{_PASS}|{_KEY}", re.I)
 _FAINTLY_NAMED = re.compile(_WEAK, re.I)
@@ -164,7 +164,7 @@ _OPENS = re.compile(
     r"|ito|ita|uta)|ge\w+(?:t|en)|\w{3,}(?:é|ée|ie|ue))\b",
     re.I,
 )
-"""How a sentence goes on that says something about a passphrase."""
+"""Words that follow "passphrase" in a sentence about it."""
 _HINTS = (
     "pass", "pw", "mdp", "kennwort", "contra", "senha", "secr", "segr", "token", "jeton", "credential", "key", "clé",
     "geheimnis", "schlüssel", "clave", "chave", "chiave", "log", "sign", "gets in", "get in", "unlock", "zugang",
@@ -181,7 +181,7 @@ def may_tell(text: str) -> bool:
 
 
 def told_secrets(piece: str) -> Iterator[tuple[int, int]]:
-    """Where secrets stand that a line names; two may overlap."""
+    """The places of secrets that a line names; two may overlap."""
     if not may_tell(piece):
         return
     for pattern in _STATED:

@@ -97,7 +97,7 @@ class RoleModel:
     price: Price = Price()
     max_tokens: int = 700
     retries: int = 1
-    """How often an answer that cannot be read is asked for again."""
+    """Most repeated requests for an answer that cannot be read."""
     content_chars: int = 24_000
     """The most characters that one part of the content may take up in a prompt."""
 

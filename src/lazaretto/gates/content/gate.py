@@ -51,7 +51,7 @@ class ContentGate:
         self._lock = threading.Lock()
         self._libraries: dict[tuple[str, str], LiveLibrary] = {}
         self._panels: dict[tuple[str, str, Limits], Panel] = {}
-        """By tenant and limits."""
+        """Panels by tenant and limits."""
 
     def warm_up(self) -> None:
         """Load the embedded models, so that no item's time is spent on it; what reads pictures waits for the first.

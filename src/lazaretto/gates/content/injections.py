@@ -124,7 +124,7 @@ def visible(text: str) -> str:
 
 
 _RECENT: KeptTexts[tuple[InjectedSpan, ...]] = KeptTexts(256 << 10, lambda spans: 100 + 200 * len(spans))
-"""Of texts that were scanned last: one debate asks several times."""
+"""Spans of the texts that were scanned last: one debate asks several times."""
 
 
 def find_injections(text: str) -> tuple[InjectedSpan, ...]:

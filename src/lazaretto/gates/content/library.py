@@ -26,10 +26,10 @@ from lazaretto.models.protocol import TextEmbedder
 
 _CANDIDATES = 40
 _RANK_CONSTANT = 60.0
-"""Of reciprocal rank fusion: 1 / (60 + rank), the usual value."""
+"""The constant of reciprocal rank fusion, 1 / (60 + rank): the usual value."""
 _QUERY_WORDS = 48
 _MEANING_WEIGHT = 2.0
-"""How much a rank by meaning counts against a rank by words: contents share function words with every case."""
+"""Weight of a rank by meaning against a rank by words: contents share function words with every case."""
 _FUNCTION_WORDS = (
     "a an and any are as at be been but by can could did do does for from had has have he her his how i if in into is "
     "it its just like may me more my no not of on one or our out she should so some than that the their them then "

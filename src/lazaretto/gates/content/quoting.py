@@ -1,4 +1,4 @@
-"""How data travels inside a prompt: between marks with a fresh code, everything that looks like a mark defused.
+"""Data inside a prompt stands between marks with a fresh code, and everything that looks like a mark is defused.
 
 Content cannot close a block whose code it does not know; the code itself is cut out of the content first.
 """

@@ -127,7 +127,7 @@ class Case:
     cues: tuple[str, ...] = ()
     summary: str = ""
     source: str = ""
-    """Where it came from: ``starter``, ``air-bench``, ``curated``, ``appeal`` ..."""
+    """Its origin: ``starter``, ``air-bench``, ``curated``, ``appeal`` ..."""
 
     @property
     def kind(self) -> InputKind:
@@ -158,7 +158,7 @@ class Precedent:
     why: str = ""
     """Why it applies, in one sentence."""
     differs: str = ""
-    """Where it differs from the content, in one sentence."""
+    """Its difference from the content, in one sentence."""
     bears: bool = True
     """Whether it is near enough to be cited; one that is not may still be weighed, for little."""
 
@@ -182,7 +182,7 @@ class Speech:
 
     role: Role
     round: int
-    """From 1."""
+    """The round, from 1."""
     argument: str
     score: float | None
     """Its own risk score in [0, 1]; None when no score was readable (the engine applies the fallback)."""
@@ -207,7 +207,7 @@ class DebateState:
     """Score trajectory per debater, one value per round, the fallback applied."""
     round: int = 1
     rounds: int = 2
-    """How many rounds there will be at most."""
+    """Most rounds."""
 
     def last_score(self, role: Role) -> float | None:
         """The newest score of a debater; None when it is absent or has not spoken."""

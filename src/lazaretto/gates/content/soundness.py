@@ -22,7 +22,7 @@ _FORM = re.compile(r"^\W*(?:at most \d+ words|words of the content|string|text|\
 _COPIED = 3
 """Words from which on a part of our own instructions, repeated, is no opinion."""
 _FAR = 0.3
-"""How far a ruling must lie from a debater's position, on the other side of one half, to contradict it."""
+"""Distance that a ruling must have from a debater's position, on the other side of one half, to contradict it."""
 _REASONED = 6
 """Words from which on a ruling that nobody argued for counts as reasoned, if it also quotes."""
 

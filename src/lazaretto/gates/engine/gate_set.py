@@ -29,7 +29,7 @@ class GateState:
 
     name: str
     channels: tuple[str, ...]
-    """Where the policy asks for it."""
+    """Channels on which the policy asks for it."""
     ready: bool
     missing: str
     """Why it does not run, and what brings it; empty where it does."""

@@ -78,7 +78,7 @@ class RecheckSchedule:
 TENDED = "tend"
 """Subject of the NOTED events that record rechecks."""
 HORIZON = 60_000
-"""How many events a newly opened ledger is looked back."""
+"""Events that are read back when a ledger is opened."""
 _KINDS = (
     EventKind.SEEN, EventKind.RULED, EventKind.RELEASED, EventKind.ERASED, EventKind.SUPERSEDED, EventKind.REPAIRED,
     EventKind.UNDONE, EventKind.REPORTED, EventKind.LABELLED, EventKind.NOTED,
@@ -165,7 +165,7 @@ class RecheckQueue:
             return [self._names[n] for n in waiting[:limit]], until, max(0, len(waiting) - limit)
 
     def state(self, item: str) -> ItemState | None:
-        """How a memory stands; None where it is not known, or a machine has no say in it any more."""
+        """The state of a memory; None where it is unknown, or a machine may not rule on it any more."""
         with self._lock:
             number = self._numbers.get(item)
             if number is None:

@@ -76,7 +76,7 @@ class Worker:
 
 @dataclass
 class GateSlot:
-    """Where one gate sits: the gate, or why there is none, and the thread it runs on."""
+    """The slot of one gate: the gate, or why there is none, and the thread it runs on."""
 
     name: str
     gate: Gate | None

@@ -25,14 +25,14 @@ _FRESH_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where one gate's opinion is moved."""
+    """The moved thresholds of one gate."""
 
     clears_up_to: float = 0.0
     """``review`` with at most this risk becomes ``warn``; 0: none does."""
     reviews_from: float | None = None
     """``allow`` or ``warn`` with at least this risk becomes ``review``; None: none does."""
     labels: int = 0
-    """How many labels it rests on."""
+    """Count of labels it rests on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,12 +121,12 @@ class AdapterBackend:
         )
 
     def text_vectors(self, texts: Sequence[str]) -> Vectors:
-        """From the embedder."""
+        """Vectors of texts, from the embedder."""
         return self._embedder.embed_texts(texts)
 
     def album_item_vectors(self, album_items: Sequence[AlbumItem]) -> Vectors | None:
-        """From the embedder; None for pictures where it knows texts only. A picture it cannot read has no place
-        (not-a-number), and the others keep theirs."""
+        """Vectors of memories, from the embedder; None for pictures where it knows texts only. A picture it cannot read
+        has no place (not-a-number), and the others keep theirs."""
         if all(album_item.is_note for album_item in album_items):
             return self._embedder.embed_texts([album_item.note for album_item in album_items])
         if not isinstance(self._embedder, ImageTextEmbedder):
@@ -146,7 +146,7 @@ class AdapterBackend:
 
 
 def backend_for(agents: Sequence[ForesightAgent], embedder: TextEmbedder) -> RehearsalBackend:
-    """Where these agents are rehearsed: in batches where they all think with one ``AgentModel``."""
+    """The backend that rehearses these agents: in batches where they all think with one ``AgentModel``."""
     models = {id(agent.model): agent.model for agent in agents if isinstance(agent, ChatAgent)}
     if len(models) == 1 and all(isinstance(agent, ChatAgent) for agent in agents):
         return AgentModelBackend(next(iter(models.values())))

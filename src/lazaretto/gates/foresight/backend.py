@@ -1,4 +1,4 @@
-"""Where a rehearsal is played: the few things it asks of agents. Nothing is changed by it.
+"""The backend of a rehearsal: the few things it asks of agents. It changes nothing.
 
 Agents of the album-chat world rehearse on an ``AgentModelBackend`` (the functions of its turn, in batches), agents of a
 real system through ``adapter.AdapterBackend``.
@@ -94,9 +94,9 @@ class AgentModelBackend:
         return await answer(actors, shown, questions, self.agent_model)
 
     def text_vectors(self, texts: Sequence[str]) -> Vectors:
-        """From the agent model's embedder."""
+        """Vectors of texts, from the agent model's embedder."""
         return self.agent_model.text_vectors(texts)
 
     def album_item_vectors(self, album_items: Sequence[AlbumItem]) -> Vectors | None:
-        """From the agent model's embedder."""
+        """Vectors of memories, from the agent model's embedder."""
         return self.agent_model.album_item_vectors(album_items)

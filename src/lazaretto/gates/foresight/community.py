@@ -37,15 +37,15 @@ class Cleaning:
     """The changes that must happen before an agent speaks."""
 
     changed: Mapping[str, AgentState] = field(default_factory=dict)
-    """By agent: as it must be from now on."""
+    """By agent: its state from now on."""
     reasons: Mapping[str, str] = field(default_factory=dict)
-    """By changed agent: ``foresight`` or ``sweep``, ``rollback`` or ``bisect``, ``history``."""
+    """The reason by changed agent: ``foresight`` or ``sweep``, ``rollback`` or ``bisect``, ``history``."""
     everywhere: tuple[AlbumItem, ...] = ()
     """Memories that must leave every album, also of agents that were not looked at."""
     unread: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By speaking agent: keys of suspicious memories that could not be rehearsed."""
+    """Keys of suspicious memories that could not be rehearsed, by speaking agent."""
     waiting: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By speaking agent: keys of memories that nobody has looked into yet."""
+    """Keys of memories that were not looked into yet, by speaking agent."""
 
 
 class Mode(Protocol):
@@ -76,7 +76,7 @@ class MonitorMode:
     def __init__(self, monitor: MemoryMonitor) -> None:
         self.monitor = monitor
         self.partners: dict[str, str] = {}
-        """With whom each agent spoke last."""
+        """The last partner of each agent."""
         self.removed: dict[str, AlbumItem] = {}
         """Removed memories: new memories that look like them are read first."""
         self.awaited: set[str] = set()
@@ -155,7 +155,7 @@ class MonitorMode:
                 now[name], reasons[name] = after, "history"
 
     def _read_first(self, speaking: Sequence[AgentState]) -> None:
-        """New memories that look like a removed one, and what nobody has read yet of awaited contacts."""
+        """Read first: new memories that look like a removed one, and unread ones of awaited contacts."""
         readings = self.monitor.readings
         for agent in speaking:
             unread = [k for k in agent.album if k.key not in readings or readings[k.key].collapse is None]

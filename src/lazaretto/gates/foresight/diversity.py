@@ -1,4 +1,4 @@
-"""How varied a rehearsal still is: retrieval entropy and semantic diversity."""
+"""Variety of a rehearsal: retrieval entropy and semantic diversity."""
 
 from __future__ import annotations
 

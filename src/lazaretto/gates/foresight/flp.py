@@ -22,7 +22,7 @@ QUANTILE = 0.075
 
 @dataclass(frozen=True, slots=True)
 class FlpThresholds:
-    """Where benign rehearsals end."""
+    """The limits of benign rehearsals."""
 
     entropy: float
     diversity: float
@@ -31,7 +31,7 @@ class FlpThresholds:
 
 @dataclass(frozen=True, slots=True)
 class FlpSettings:
-    """How a rehearsal is played."""
+    """The settings of a rehearsal."""
 
     personas: int = 4
     """Behind how many personas: its own and others drawn from the pool."""

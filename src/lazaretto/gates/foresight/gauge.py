@@ -64,7 +64,7 @@ class RetrievalProbe:
 
 
 def collapse(utterances: Sequence[str], backend: RehearsalBackend) -> float | None:
-    """How alike the utterances are: -ln of their diversity, so that word for word stands apart from merely alike (a
+    """Likeness of the utterances: -ln of their diversity, so that word for word stands apart from merely alike (a
     picture with writing on it makes everybody quote it). None when fewer than two have words."""
     spoken = [text for text in utterances if text.strip()]
     if len(spoken) < 2:
@@ -73,7 +73,7 @@ def collapse(utterances: Sequence[str], backend: RehearsalBackend) -> float | No
 
 
 def beside_the_point(utterances: Sequence[str], title: str, backend: RehearsalBackend) -> float | None:
-    """How far the talk is from the memory's title: 1 - mean cosine. None without words or title."""
+    """Distance of the talk from the memory's title: 1 - mean cosine. None without words or title."""
     spoken = [text for text in utterances if text.strip()]
     if not spoken or not title.strip():
         return None
@@ -137,7 +137,7 @@ def _without(words: list[str], phrase: list[str]) -> list[str]:
 
 
 def misnamed(album_items: Sequence[AlbumItem], backend: RehearsalBackend) -> list[float | None]:
-    """How little each memory is what its title says: 1 - cosine of both. None without a title, or where the backend
+    """Distance of each memory from its title: 1 - cosine of both. None without a title, or where the backend
     cannot place the content."""
     apart: dict[int, float] = {}
     for notes in (True, False):
@@ -214,7 +214,7 @@ class BenignBaseline:
         return self.pull(reading.pull) >= self.pull_alone
 
     def limit(self, use_pull: bool = True, use_collapse: bool = True) -> float:
-        """Where a diagnosis begins for that evidence."""
+        """The evidence from which on a memory is diagnosed, for these measures."""
         if use_pull and use_collapse:
             return self.infected
         return self.pull_alone if use_pull else self.collapse_alone

@@ -23,7 +23,7 @@ from lazaretto.ledger.tail import Tail
 from lazaretto.types import Channel, Draft, Event, EventKind, Observation
 
 WINDOW = 10_000
-"""How many events of talk a newly opened guard looks back, and how many messages it remembers the subject of."""
+"""Events of talk that a newly opened guard reads back, and messages whose subject it remembers."""
 IN_MIND = 5
 """Recalled memories that a message without parents may be about."""
 SUBJECT = "foresight"

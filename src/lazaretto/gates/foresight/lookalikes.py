@@ -11,7 +11,7 @@ from lazaretto.pictures import opened
 from lazaretto.pictures.hashing import PerceptualHash
 
 NEAR_BITS, NEAR_COLOURS = 6, 32
-"""How far two pictures may look apart and still be near-duplicates."""
+"""Most difference between near-duplicate pictures."""
 
 
 def near_duplicate(first: AlbumItem, second: AlbumItem) -> bool:

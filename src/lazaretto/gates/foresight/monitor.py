@@ -60,7 +60,7 @@ class MonitorSettings:
     budget: float = 1.0
     """Most model calls per agent and round, for suspicious memories."""
     curiosity: float = 0.25
-    """Of these, how many may go to memories that are not suspicious."""
+    """Most of these calls for memories that are not suspicious."""
     listen: bool = True
     """Read real talk as well."""
     use_pull: bool = True
@@ -397,7 +397,7 @@ class MemoryMonitor:
         return self.scales.limit(self.settings.use_pull, self.settings.use_collapse)
 
     def _diagnosis(self, agent: AgentState, pending: set[str]) -> Diagnosis:
-        """``pending``: what real talk accuses and nobody could look into."""
+        """``pending``: memories that real talk accuses and that could not be rehearsed."""
         held = dict.fromkeys(k.key for k in agent.album if k.key not in self.pardoned)
         bad = {key: score for key in held if (score := self.score(key)) >= self._limit or self._repeats(key)}
         unread: list[str] = []

@@ -35,7 +35,7 @@ UNKNOWN_STABILITY = 0.5
 BENEFIT = 2.0
 """Good uses with which every memory begins: one bad use is no proof."""
 _GONE = np.float32(-2.0)
-"""Under every cosine."""
+"""A number below every cosine."""
 _BLOCK = 16
 Ints = NDArray[np.int64]
 
@@ -92,7 +92,7 @@ class EvidenceTable:
     voices: Floats
     """Independent others heard."""
     support: Floats
-    """How much they count together: 1 is one other writer in the very same situation."""
+    """Their weight together: 1 is one other writer in the very same situation."""
     lineage: Floats
     """Trust of the least trusted memory it was made from; 1 where none is known."""
     neighbours: Ints
@@ -243,7 +243,7 @@ class MemoryWindow:
         self.size = min(self.capacity, self.size + len(ids))
 
     def record_use(self, parents: Ints, good: NDArray[np.bool_]) -> None:
-        """How decisions went that were made from memories here (rows of ids, -1 for none)."""
+        """Record the outcomes of decisions made from memories here (rows of ids, -1 for none)."""
         for several, well in zip(parents.tolist(), good.tolist(), strict=True):
             for slot in (self._slots.get(parent) for parent in several):
                 if slot is not None:
@@ -312,7 +312,7 @@ def _top(cosine: Floats, count: int) -> tuple[Floats, Ints]:
 
 
 def _voices(writer: Ints, root: Ints, likeness: Floats) -> tuple[Floats, Floats]:
-    """How loud each neighbour is, and how many voices there are in all.
+    """The loudness of each neighbour, and the count of voices.
 
     Each writer, and each root source, speaks once: its loudness is shared among what says the same thing again.
     """

@@ -62,7 +62,7 @@ MEMORY_POISONING = "ASI06"
 INTER_AGENT = "ASI07"
 GOAL_HIJACK = "ASI01"
 _MOST_QUOTED = 3
-"""Sentences that the evidence quotes of what nobody here can read."""
+"""Most unreadable sentences that the evidence quotes."""
 UNREAD, KNOWN_PLAN = "too_long_to_read_whole", "known_plan"
 _NOT_READ = "Only parts of it were read: it is too long for the processor time that the policy gives one item."
 _NOT_COMPARED = "Not all that it says was compared with what is known: the processor time of one item was spent."
@@ -308,7 +308,7 @@ class MemoryGate:
         return asked and observation.source in self.settings.may_plan and self.settings.claims.compare
 
     def _as_plan(self, verdict: Verdict, observation: Observation, context: GateContext) -> Verdict:
-        """The verdict on what reads like an order; where it only carries out what trusted memories say, it may pass."""
+        """The verdict on a text that reads like an order; one that only carries out trusted memories may pass."""
         table, least = context.trust.table(), self.settings.claims.sensitive_trust
         grounds = supporting_memories(observation, self.claims, context.ledger, context.graph, table, least)
         if not grounds:
@@ -436,7 +436,7 @@ class MemoryGate:
         return trust.table()[observation.source] < self.settings.readable_trust
 
     def _of_unread(self, observation: Observation, screening: Screening, within: str, trust: TrustPolicy) -> Ruling:
-        """The ruling for what nobody here can read. Letters read off a picture are often wrong: those of the Latin
+        """The ruling for a text in an unknown language. Letters read off a picture are often wrong: those of the Latin
         alphabet, or upside down, do not tell a language."""
         known = [part for part in screening.unread if part.sure]
         if within in (LETTERING, TURNED):

@@ -13,7 +13,7 @@ from lazaretto.models.record_embedding import Floats
 
 @dataclass(frozen=True, slots=True)
 class MemoryOrigins:
-    """Where some memories come from, one row each."""
+    """The origins of memories, one row each."""
 
     group: Ints
     writer: Ints
@@ -40,7 +40,7 @@ class GroupWindows:
                 writers.add_outcomes(writers.places(_names(heard)), row[heard])
 
     def sizes(self, group: Ints) -> Ints:
-        """How many memories each row's group holds."""
+        """The count of memories in each row's group."""
         return np.array([w.size for w in self.windows])[group]
 
     def evidence_for(self, memories: WindowRows, origin: MemoryOrigins, ids: Ints | None = None) -> EvidenceTable:
@@ -64,7 +64,7 @@ class GroupWindows:
             )
 
     def record_use(self, origin: MemoryOrigins, good: NDArray[np.bool_]) -> None:
-        """How the decisions went that were made from memories in the windows."""
+        """Record the outcomes of decisions made from memories in the windows."""
         for g, rows in _groups(origin.group, np.argsort(origin.group, kind="stable")):
             self.windows[g].record_use(origin.parents[rows], good[rows])
 

@@ -29,14 +29,14 @@ AT_WORK_RATE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """How the terms are weighed; chosen on validation teams."""
+    """The weights of the terms; chosen on validation teams."""
 
     alpha: float = 0.6
     similarity: float = 1 / 3
     stability: float = 1 / 3
     agreement: float = 1 / 3
     threshold: float = 0.5
-    """On the fused probability, by F1."""
+    """The threshold on the fused probability, by F1."""
     by_rate: tuple[tuple[float, float], ...] = ((0.01, 0.5),)
     """False-positive rate -> threshold on the fused probability, rates rising; measured with nothing held back."""
     hold: float = 0.5

@@ -90,7 +90,7 @@ class RecordWatch:
         return replace(judged, evidence=(measure, *others))
 
     def _follow(self, ledger: Ledger) -> None:
-        """Take in what was recorded since the last time, by anybody."""
+        """Take in the events since the last call, from all writers."""
         if self._tail is None:
             self._tail = Tail(ledger, _KINDS, back=HORIZON)
         for event in self._tail.new():

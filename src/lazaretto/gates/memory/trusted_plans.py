@@ -37,7 +37,7 @@ _RULES_FOR_AGENTS = re.compile(
     r"at once|urgent\w*|confirm\w*|only|more)\b",
     re.IGNORECASE,
 )
-"""Words on how agents are to behave, or for what cannot be undone; a plan has only those of what it carries out."""
+"""Words on how agents are to behave, or for irreversible acts; a plan has only those of the memory it carries out."""
 
 
 def supporting_memories(

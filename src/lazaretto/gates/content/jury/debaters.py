@@ -76,7 +76,7 @@ _FOREIGN = "the text is not in a language this jury reads"
 _NAMEABLE = 0.5
 """A hazard less likely than this is not named: a wrong name explains less than none."""
 _LEAST = 0.01
-"""How far below the middle the log-odds of what one look settles are at least."""
+"""Least distance below the middle of the log-odds of content that one look settles."""
 _FEWEST = 3
 """Words of a phrase that is quoted."""
 
@@ -308,7 +308,7 @@ class JuryGlance:
 
     models: JuryModels
     joint: Joint | None = None
-    """Where a larger reader is asked about the rest: a lower bar than the models' own, and a scale for both."""
+    """Set where a larger reader is asked about the rest: a lower bar than the models' own, and a scale for both."""
 
     async def settle(self, prepared: PreparedContent) -> ArbiterFinding | None:
         """The finding, or None when a debate has to be held."""

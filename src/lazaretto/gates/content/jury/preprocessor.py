@@ -123,7 +123,7 @@ def _foreign(part: str) -> tuple[Stretch, ...]:
 
 
 def explicit_probability(frame: Any) -> float:
-    """How likely the picture is sexually explicit, in [0, 1]."""
+    """Probability that the picture is sexually explicit."""
     return float(_explicit_classifier().classify(frame).nsfw)
 
 

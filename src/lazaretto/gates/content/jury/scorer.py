@@ -41,7 +41,7 @@ other does not read."""
 _CHARACTERS = 200_000
 """Looked at of one text; the models read a part of them."""
 _KEPT_BYTES = 4 << 20
-"""Of contents that were read last, and again of single looks at them."""
+"""Memory for contents that were read last, and again for single looks at them."""
 _SENTENCE = re.compile(r"(?:[^.!?\n]|[.!?](?=\S))+[.!?]*\s*")
 _CLAUSE = re.compile(r"(?:[^.!?;:,\n]|[.!?;:,](?=\S))+[.!?;:,]*\s*")
 _WORD = re.compile(r"\S+")
@@ -64,7 +64,7 @@ class ClauseSpan:
     """A clause and its share in a debater's logit."""
 
     quote: str
-    """At most 400 characters of it."""
+    """The phrase, at most 400 characters."""
     part: str
     """text | description | read_text."""
     weight: float
@@ -237,7 +237,7 @@ class JuryModels:
         return None if worst is None else replace(worst, cut=cut, sampled=any(reading.sampled for reading in readings))
 
     def _margin(self, reading: JuryScores) -> float:
-        """How risky a reading is, before any debate."""
+        """The mean log-odds of risk of a reading, before any debate."""
         return float(np.mean([reading.debaters[role].odds for role in _SEATS]))
 
     def _read_view(self, whole: JuryView, until: float) -> JuryScores:
@@ -281,7 +281,7 @@ class _ViewScore:
     logit: float
     worst: TokenWindow
     scores: NDArray[np.float32]
-    """Of the worst window's tokens."""
+    """Scores of the worst window's tokens."""
     pooled: NDArray[np.float32]
     """The worst window's mean state."""
     tokens: int
@@ -298,7 +298,7 @@ class _DebaterModel:
     encoder: Encoder
     heads: Mapping[str, NDArray[np.float32]]
     window: int
-    """How many tokens it reads at once."""
+    """Tokens it reads at once."""
 
     def look(
         self, kind: InputKind, text: Sequence[int], picture: Sequence[int], head: int, until: float = math.inf
@@ -333,7 +333,7 @@ class _DebaterModel:
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """Where a debater's model lies."""
+    """The file of a debater's model."""
 
     file: Path
     window: int
@@ -431,7 +431,7 @@ def _spans(
 
 
 def phrases(words: str, begin: int, stop: int) -> list[tuple[int, int]]:
-    """Where the phrases of a text lie: clauses; a long one is parted before words that join, else in equal pieces.
+    """Places of the phrases of a text: clauses; a long one is parted before words that join, else in equal pieces.
 
     A piece of fewer than ``_SHORT`` words goes with its neighbour of the same sentence.
     """

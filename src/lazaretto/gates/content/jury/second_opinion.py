@@ -29,9 +29,9 @@ from lazaretto.reading.text import reading_of
 NUMBERS = Path(__file__).parents[3] / "models" / "weights" / "reader" / "with_jury.json"
 _log = logging.getLogger(__name__)
 _MOST_SECONDS = 10.0
-"""Of the processor, for one content."""
+"""Processor time for one content."""
 _PAST = 0.001
-"""How far past a bar those are lifted that a reader is sure of."""
+"""Distance past a bar to which a score is lifted when a reader is sure."""
 _FUSED = ("text", "image", "pair")
 """Heads of the jury that the sum was measured with."""
 

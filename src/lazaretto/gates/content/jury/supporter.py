@@ -68,7 +68,7 @@ def _words(text: str) -> dict[str, None]:
 
 
 def _compared(precedent: Precedent, words: dict[str, None]) -> Precedent | None:
-    """The precedent with what it shares with the content and what each has alone; None when it is too far off.
+    """The precedent with the words it shares with the content and those each has alone; None when it is too far off.
 
     Shared words are named longest first: long words are rarer, and say more.
     """

@@ -26,7 +26,7 @@ class JuryView:
     head: str
     """The head that scores it: text, image, pair or lettering."""
     kind: InputKind
-    """How it is composed."""
+    """The kind of composition."""
     text: str
     picture: str
     part: str

@@ -1,4 +1,4 @@
-"""How the jury's models read content: cleaned words in windows of at most 256 tokens, in training and in debates alike.
+"""The input of the jury's models: cleaned words in windows of at most 256 tokens, in training and in debates alike.
 
 Formatting is removed: in the training data it follows the describing model, not the risk. Emoji become the words of
 their Unicode names, because to the encoder they are all one unknown token.
@@ -53,7 +53,7 @@ class TokenWindow:
     text: tuple[int, int]
     """Its tokens of the text (from, to)."""
     text_at: int
-    """Where they start in ``ids``."""
+    """Their start in ``ids``."""
     picture: tuple[int, int]
     """Its tokens of the description (from, to)."""
     picture_at: int

@@ -172,7 +172,7 @@ def compared(old: Claim, new: Claim) -> list[float]:
 
 
 class Overlap(StrEnum):
-    """In what two claims meet."""
+    """The overlap of two claims."""
 
     OPPOSED = "opposed"
     """In something that can be opposed: a value, a polarity, a permission, the name that stands beside a shared one."""
@@ -187,7 +187,7 @@ class Overlap(StrEnum):
 
 
 def meeting(old: Claim, new: Claim, cosine: float) -> Overlap:
-    """In what two claims meet; the cosine is that of all-MiniLM-L6-v2.
+    """The overlap of two claims; the cosine is that of all-MiniLM-L6-v2.
 
     Two notes about one person seldom exclude each other, however different they are; models trained on descriptions of
     single scenes believe that they do.
@@ -362,7 +362,7 @@ def _opposites(old: frozenset[str], new: frozenset[str]) -> bool:
 
 
 def _ratio(old: tuple[Value, ...], new: tuple[Value, ...]) -> float:
-    """How far apart the nearest amounts of one kind are, in powers of ten, at most 1."""
+    """Distance of the nearest amounts of one kind, in powers of ten, at most 1."""
     best = 0.0
     for kind in ("money", "quantity", "number", "percent"):
         xs, ys = ([_size(v.norm) for v in side if v.kind == kind] for side in (old, new))

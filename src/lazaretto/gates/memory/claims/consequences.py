@@ -1,4 +1,4 @@
-"""From a judgement on claims to a verdict, and from a verdict to what the ledger records beside it."""
+"""Makes a verdict from a judgement on claims, and the ledger's events from a verdict."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def claim_evidence(verdicts: Iterable[Verdict]) -> Mapping[str, Any] | None:
 
 
 def follow_ups(decision: Decision) -> list[Draft]:
-    """Events that belong to a decision about claims: links to what it contradicts, and what an accepted change ends."""
+    """Events of a decision about claims: links to contradicted items, and the items that an accepted change ends."""
     data = claim_evidence(decision.verdicts)
     if data is None or data["relation"] not in ("contradicts", "updates"):
         return []

@@ -21,7 +21,7 @@ from lazaretto.provenance.text_edits import corrected
 from lazaretto.types import Correction, Observation, SourceClass
 
 MOST_SENTENCES = 40
-"""Of one text that are compared, those with values and permissions first."""
+"""Most sentences of one text to compare, those with values and permissions first."""
 MOST_TRUSTED = 8
 """Memories against one poison that are read."""
 _SAME_MATTER = 0.4
@@ -61,7 +61,7 @@ def falsehoods(
 
 
 def corrections(text: str, wrong: Sequence[Falsehood], judge: ClaimJudge) -> tuple[Correction, ...]:
-    """Where a text repeats one of the falsehoods, and what to put there; nothing where it does not.
+    """The places where a text repeats a falsehood, with replacements; empty where it repeats none.
 
     Where it only names a value of one, the correction is not ``plain``.
     """

@@ -8,9 +8,9 @@ from lazaretto.gates.memory.claims.extraction import Claim
 LEAST_APART = 0.5
 """Claims with nothing in common are read like others from this cosine on (decision 0050: .6 for the first head)."""
 LEAST_DOUBTED = 0.4
-"""From here on they are doubted."""
+"""Such claims are doubted from this cosine on."""
 MOST_DOUBTED = 6
-"""Of one text."""
+"""Most doubted pairs of one text."""
 DOUBT_FROM = 0.7
 """The conflict, by the first model, from which on the second reads such a pair."""
 

@@ -1,4 +1,4 @@
-"""From a text to the claims it makes: one sentence or clause each, with its values, polarity and permission."""
+"""Extracts the claims of a text: one sentence or clause each, with its values, polarity and permission."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LEANS = re.compile(r"\s*(?:it|its|they|their|he|his|she|her|this|that|these|tho
                     r"(?:account|number|address|limit|rule|details))\b", re.I)  # fmt: skip
 _WORD = re.compile(r"[^\W\d_][\w'’-]*")
 _BARE_WORDS = 3
-"""Of a sentence that only says that something changed."""
+"""Most words of a sentence that only says that something changed."""
 _NEGATION = re.compile(
     r"\b(?:not|never|no|none|nobody|nothing|neither|nor|without|cannot|false|untrue|isn|aren|wasn|don|doesn|didn|won|"
     r"can|shouldn|mustn|couldn|hasn|haven)(?:n?['’]t)?\b", re.I)  # fmt: skip
@@ -106,7 +106,7 @@ class Claim:
 
     text: str
     start: int
-    """Where it stands in the text it comes from."""
+    """Its place in the text it comes from."""
     end: int
     values: tuple[Value, ...]
     negated: bool
@@ -223,7 +223,7 @@ def says_one_thing(text: str) -> bool:
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
-    """Where the sentences and lines of a text begin and end."""
+    """Start and end of the sentences and lines of a text."""
     return list(_sentences(text, 0, len(text)))
 
 

@@ -61,7 +61,7 @@ LEAST_ACROSS = 0.25
 LEAST_ASKED = 0.3
 """The same for a question and a claim that may answer it."""
 _READ_TWICE = (0.2, 0.35, 0.5, 0.7, 0.85, 0.93)
-"""So near to each other that every answer above the first is one of full precision: it goes into a mean."""
+"""Bars so near to each other that every answer above the first is one of full precision: it goes into a mean."""
 _ASKED_AGAIN = 1
 """Nearest pairs that are read only for agreement, where nothing is opposed."""
 _REFUSED = "changes_known_claim"
@@ -164,7 +164,7 @@ class ClaimJudge:
         return shared_reader()
 
     def warm_up(self) -> None:
-        """Load what reads every text; what reads pairs of claims is loaded with the first pair."""
+        """Load the reader of texts; the model for pairs of claims is loaded with the first pair."""
         self.reader.read(["The berth is number nine."])
         _ = self.model
 
@@ -469,7 +469,7 @@ class ClaimJudge:
 
 
 def _least(claim: Claim) -> float:
-    """How near a known claim must be to be looked at; one with a value may meet one in another language."""
+    """Least cosine of a known claim to be looked at; one with a value may meet one in another language."""
     return LEAST_ACROSS if any(v.kind not in ("name", "reference") for v in claim.values) else LEAST_COSINE
 
 

@@ -74,7 +74,7 @@ _TIMED = frozenset({"date", "year", "time"})
 _RECEIVERS = frozenset({"account", "mail", "phone", "host", "package", "path"})
 _NAMES = frozenset({"name"})
 _MOST_CHARS = 200
-"""Of a claim that is read as the report of one event."""
+"""Most characters of a claim that is read as the report of one event."""
 _NUMBERED = re.compile(
     r"\b(?P<label>[A-Za-z]?[a-z]{2,}) (?P<id>[A-Z]|[A-Z]{0,2}\d{1,4}[a-z]?)(?=[,;.!]|$| (?:of|in|on|at|with|for|and|"
     r"was|were|reported|showed|gave|returned)\b)"
@@ -161,7 +161,7 @@ _HOLDS = re.compile(
     r"son|está|tiene|debe|cuesta|[a-z]{3,}s (?:to|at|in|on|by|from|the|a)|now|new|instead|always|every|each|daily|"
     r"weekly|per|jeden|täglich|chaque|cada|valid|until|limit|deadline|due|frist)\b", re.I
 )  # fmt: skip
-"""Words by which something says what holds, rather than what was once."""
+"""Words of a lasting statement, in contrast to a past event."""
 _ENTRY_CHARS = 160
 
 

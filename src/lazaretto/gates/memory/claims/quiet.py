@@ -24,7 +24,7 @@ from lazaretto.processor_time import left
 
 WEIGHTS = Path(__file__).parents[3] / "models" / "weights" / "claims"
 SCREENER_SHARE = 1 / 3
-"""How much a logit of the screener counts beside the log-odds of the words."""
+"""Weight of a logit of the screener beside the log-odds of the words."""
 SCREENER_ADDS = (-1.0, 3.0)
 """The most that the screener can take off and add. A claim that stays below the bar even so is not read again; one that
 the words alone call a lie stays one."""

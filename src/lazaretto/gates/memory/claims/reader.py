@@ -18,7 +18,7 @@ from lazaretto.processor_time import apart, left, worked
 from lazaretto.reading.text import reading_of
 
 _MOST_BYTES = 4 << 20
-"""Of texts that were read last."""
+"""Memory for texts that were read last."""
 _AT_ONCE = 32
 _CATCHING_UP = 0.5
 _BEFORE_CLOCK = 4
@@ -26,7 +26,7 @@ _BEFORE_CLOCK = 4
 _LOOKS = 16
 """Looks for missing claims between two questions where the ledger ends: each look begins where the last answer was."""
 _CLAIM_BYTES = 1_000
-"""Of a claim besides its text."""
+"""Memory of a claim besides its text."""
 
 
 @dataclass(frozen=True, slots=True)

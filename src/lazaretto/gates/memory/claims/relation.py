@@ -1,4 +1,4 @@
-"""How two claims stand to each other: the new one agrees with the old, contradicts it, updates it, or neither.
+"""The relation of two claims: the new one agrees with the old, contradicts it, updates it, or neither.
 
 One pass of all-MiniLM-L6-v2 with a small adapter reads both; the head adds what comparing their values found. A
 possible conflict is read by a second model too, and the mean counts (``together``). Whether a change is honest is
@@ -37,7 +37,7 @@ TOKENS_OLD, TOKENS_NEW = 72, 96
 """As in training: so much of each claim is read."""
 _BEGIN, _END = 101, 102
 _KEPT_BYTES, _ANSWER_BYTES = 2 << 20, 400
-"""Of answers to pairs that were asked last, and about what one takes."""
+"""Memory for answers to the last pairs, and the approximate size of one."""
 _NEAR = 0.6
 """Log-odds. Read in eight bits, a pair's answer lies nearer than this to that of full precision: .44 was the farthest
 of the pairs it was tried on. So an answer within this of where the caller decides otherwise is read again in full."""
@@ -48,7 +48,7 @@ SECOND_COUNTS = 0.6
 
 
 class Relation(StrEnum):
-    """How a new claim stands to an old one."""
+    """The relation of a new claim to an old one."""
 
     AGREES = "agrees"
     CONTRADICTS = "contradicts"
@@ -104,7 +104,7 @@ class RelationCalibration:
     alpha: float
     """Weight of credibility against the model in the risk."""
     doubt_at: float = 1.0
-    """Of a second model: the same of both for pairs that are taken for peaceful without a model."""
+    """Of a second model: joint conflicts from here on count in pairs that are taken for peaceful without a model."""
     ask_at: float = 0.3
     """Of a second model: the probability of a conflict, by the first, from which on it reads a pair too."""
 
@@ -276,8 +276,8 @@ def shared_relation_model() -> RelationModel:
 
 
 def shared_second_model() -> RelationModel:
-    """Another one, of other training texts: it reads what the first takes for a possible conflict. Its bars are those
-    of what the two say together. The larger one, where its encoder is set up."""
+    """Another model, of other training texts: it reads the possible conflicts of the first. Its bars are those of the
+    joint answer. The larger one, where its encoder is set up."""
     return _second_model(is_set_up("mpnet"))
 
 

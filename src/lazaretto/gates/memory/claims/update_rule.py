@@ -46,7 +46,7 @@ class Witness:
     item: str
     agent: str
     trust: float
-    """Of the least trusted thing it was made from."""
+    """Trust of the least trusted thing it was made from."""
     roots: frozenset[str]
     principal: str
     """The principal behind it."""
@@ -87,7 +87,7 @@ def newcomer(item: Observation, graph: ProvenanceGraph, trust: Mapping[SourceCla
 
 
 def alone(item: Observation, trust: Mapping[SourceClass, float]) -> Witness:
-    """The same where nobody asks what it was made from."""
+    """The witness for one item alone, without the items it was made from."""
     return Witness(item.id, item.agent, trust[item.source], frozenset((item.id,)), principal_of(item))
 
 

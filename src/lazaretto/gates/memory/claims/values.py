@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from lazaretto.gates.memory.claims import tongues
 
 MAX_VALUES = 40
-"""Of one claim; a table of numbers is not compared cell by cell."""
+"""Most values of one claim; a table of numbers is not compared cell by cell."""
 STRONG = frozenset({"account", "mail", "host", "path", "phone", "version", "package"})
 """Kinds that name one thing exactly: two different ones are never two ways of saying the same."""
 
