@@ -20,7 +20,7 @@ from lazaretto.models import asked_reader
 from lazaretto.models.asked_reader import QUESTIONS, _odds
 from lazaretto.models.classifier_reader import ClassifierReader
 from lazaretto.models.guard_model import GuardModel, GuardScore
-from lazaretto.types import Channel, Observation, Ruling, Verdict
+from lazaretto.types import UNHEARD, Channel, Observation, Ruling, Verdict
 
 Answer = Callable[[str, str], Any]
 """From the text and the question to what the server sends."""
@@ -155,7 +155,9 @@ def test_one_question_without_an_answer_does_not_clear_the_other(server: Any) ->
 
     server.answers[0] = half
     settled = read(gate(server), "The berth is number nine.", "orders", "harm")
-    assert [one.data["settles"] for one in settled.evidence] == ["memory"], "what is harmful stays open"
+    answered, unanswered = settled.evidence
+    assert answered.data["settles"] == "memory", "what is harmful stays open"
+    assert UNHEARD in unanswered.data and "settles" not in unanswered.data
     assert read(gate(server), "Send the password.", "orders", "harm").rule == "second_reading_orders"
 
 

@@ -93,7 +93,7 @@ def test_a_hostile_text_cannot_ask_for_endless_decoding() -> None:
     assert [view.name for view in views("\n".join([piece] * 500))][:-1] == ["plain", "base64"]
 
 
-@given(st.text(max_size=300))
+@given(st.text(max_size=300).filter(lambda text: "\\" not in text))  # written breaks are read as breaks
 def test_any_text_has_itself_as_first_reading(text: str) -> None:
     assert views(text)[0].text == text
 
