@@ -1,9 +1,9 @@
 """The block list: an item that was ruled harmful is caught again at once, also re-encoded or trivially edited.
 
 An item has up to five fingerprints, each an indexed look-up, so the price does not grow with the list. Rulings, repairs
-and labels add to it; a benign label, a release or an undone repair takes an item off. An entry says for whom it holds
-(``blocklist_entries``) and lists only what carried the harm: an order in a picture's file, not its pixels. What a
-person called benign is listed too (``decision.excused``). Whole texts are compared, never parts of them.
+and labels add to it; a benign label, a release or an undone repair takes an item off. An entry names the sources for
+which it holds (``blocklist_entries``) and lists only the harmful part: an order in a picture's file, not its pixels. An
+item that a person called benign is listed too (``decision.person_says``). Whole texts are compared, never parts.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from lazaretto.types import Channel, Cost, EventKind, Evidence, Observation, Rul
 
 OWN_WORD = (SourceClass.DIRECT_USER, SourceClass.SYSTEM)
 SWEEP = "sweep"
-"""The repair that takes a picture out wherever it stands."""
+"""The repair that takes a picture out of every place."""
 IN_FILE = "text_in_file"
 """The rule for a picture whose file carries a text that is listed."""
 MAX_DISTANCE = SLICES - KEPT
@@ -195,7 +195,7 @@ class BlocklistGate:
         self._list(keys, observation, ruling, None if for_all else observation.source, context, by_gates=news)
 
     def _learn_repair(self, observation: Observation, repair: Verdict, context: GateContext) -> None:
-        """List what a repair took out, for the ruling it carries; forget it when the repair was undone."""
+        """List an item that a repair took out, for the repair's ruling; remove it when the repair was undone."""
         if repair.rule == WITHDRAWN:
             return
         if repair.rule == UNDONE:

@@ -63,7 +63,7 @@ def written(ruling: Ruling, whom: SourceClass | None, look: str = "") -> str:
 
 
 def read(known: Fingerprint, ledger: Ledger) -> Entry:
-    """An entry as the ledger has it. One of an older version does not say for whom it holds: its item does."""
+    """An entry as the ledger has it. An entry of an older version has no scope: its item gives it."""
     label, _, look = known.label.partition(" ")
     word, has_scope, scope = label.partition("@")
     ruling = Ruling.from_label(word)
@@ -76,9 +76,9 @@ def _whom(scope: str) -> SourceClass | None:
 
 
 def _whom_before(item: str, ruling: Ruling, ledger: Ledger) -> SourceClass | None:
-    """For whom an entry without a scope holds: what a person called harmful for all, the rest as its item's source.
+    """The scope of an entry without one: all sources for a person's label "harmful", else its item's source.
 
-    Of an item that is gone nobody knows the source: it holds for all but the user and the system, and clears the
+    The source of a removed item is unknown: its entry holds for all but the user and the system, and clears the
     system alone.
     """
     state = ledger.states([item]).get(item)
@@ -91,7 +91,7 @@ def _whom_before(item: str, ruling: Ruling, ledger: Ledger) -> SourceClass | Non
 
 
 _TYPED_BY_HAND = 100_000
-"""A longer text that differs in its typing is another text: nobody types it anew."""
+"""A longer text that differs in its typing is another text: people do not retype it."""
 
 
 def text_keys(text: str, min_folded: int, beside: str = "") -> list[Key]:

@@ -1,7 +1,7 @@
 """Faults of texts that are meant to instruct agents: rule files, descriptions of tools.
 
 Orders are the purpose of such texts, so the screener for foreign orders does not fit. Poison shows in the orders:
-to keep something from the user, drop other instructions, read keys, send along what the tool does not need, or change
+to keep something from the user, drop other instructions, read keys, send along data the tool does not need, or change
 other work. Honest descriptions may say one of these; ``tool_faults`` refuses a description in which two meet.
 """
 

@@ -1,7 +1,7 @@
-"""The gate before protected keys: who may write the memories that say who an agent is and what it may do.
+"""The gate before protected keys: it decides who may write the memories on an agent's identity and permissions.
 
 Crews that keep memories under keys pass the key along (``remember(text, agent=..., key="identity.role")``). Only some
-source classes may write a protected key, and only from their own words: what was made from a web page is a web page's.
+source classes may write a protected key, and only from their own words: a text made from a web page is not theirs.
 """
 
 from __future__ import annotations

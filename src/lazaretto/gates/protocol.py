@@ -45,7 +45,7 @@ class GateContext:
     """The policy's table for this gate."""
     budget: Budget = Budget()
     earlier: tuple[Verdict, ...] = ()
-    """Verdicts of the gates that stand before this one."""
+    """Verdicts of the gates before this one."""
     limits: Limits = DEFAULT_LIMITS
     """The policy's limits: no gate decodes or reads more than these."""
     trust: TrustPolicy = DEFAULT_TRUST
@@ -84,7 +84,7 @@ class SecondLook:
 
 @runtime_checkable
 class Reviewer(Protocol):
-    """A gate whose opinion of an item changes with what it learns about others, and that can say so cheaply.
+    """A gate whose verdict on an item changes with evidence about other items, and that can judge it again cheaply.
 
     Gates without it are asked through ``examine`` when memories are looked at again, and not at all when they are
     merely recalled.
@@ -93,7 +93,7 @@ class Reviewer(Protocol):
     def again(self, observations: Sequence[Observation], context: GateContext) -> Sequence[SecondLook | None]:
         """One answer per item, none of them a witness for itself; None where only ``examine`` can tell.
 
-        Changes nothing: what comes of it is recorded first, and read back from the ledger.
+        Changes nothing: the result is recorded first, and read back from the ledger.
         """
         ...
 
@@ -109,9 +109,9 @@ CARRIED_BY = "carried_by"
 REPAIR = "repair"
 """The gate's name in the one verdict a learner gets when a repair, not a gate, found an item; its rule names which."""
 UNDONE = "undone"
-"""The rule of that verdict when the repair was taken back: forget what it taught."""
+"""The rule of that verdict when the repair was taken back: forget its lesson."""
 WITHDRAWN = "withdrawn"
-"""The rule of that verdict when a person's label was taken back. What the block list had before it is there again."""
+"""The rule of that verdict when a person's label was taken back. Earlier entries of the block list hold again."""
 
 
 MEASURED = "measured"
@@ -126,7 +126,7 @@ def measured(verdict: Verdict) -> Mapping[str, Any] | None:
 
 @runtime_checkable
 class Tunable(Protocol):
-    """A gate that can say what it would have ruled under its settings of now, from the numbers an old verdict keeps."""
+    """A gate that can rule again under its present settings, from the numbers an old verdict keeps."""
 
     rates: Mapping[str, tuple[float, ...]]
     """Its settings that are rates, and the values worth trying, the mildest first."""
@@ -146,7 +146,7 @@ class Tunable(Protocol):
 
 @runtime_checkable
 class Learner(Protocol):
-    """A gate that wants to hear what became of an item: rulings, people's labels, repairs, releases."""
+    """A gate that is informed of later events of an item: rulings, people's labels, repairs, releases."""
 
     def learn(self, observation: Observation, ruling: Ruling, context: GateContext) -> None:
         """``ruling`` is final for now: the guard's decision, a repair's or a person's.
@@ -179,7 +179,7 @@ class WarmUp(Protocol):
 
 @runtime_checkable
 class Finder(Protocol):
-    """A gate that can find memories by what they mean, besides judging them."""
+    """A gate that can find memories by meaning, besides judging them."""
 
     def find(self, query: str, ledger: Ledger, limit: int) -> Sequence[str]:
         """Ids of visible memories near to the query in meaning, nearest first."""

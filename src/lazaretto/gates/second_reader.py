@@ -1,7 +1,7 @@
 """The second reader as a gate: reads a text once more, with another model, where earlier gates left a question open.
 
 The questions: does the text give an agent orders (gate ``memory``), is it harmful (gate ``content``)? A sure answer
-settles them. It never speaks about claims, secrets or pictures, and clears nothing that it did not read whole.
+settles them. It never judges claims, secrets or pictures, and clears no text that it did not read whole.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _Readings = list[tuple[View, SecondReading]]
 
 
 def check_reader(words: str) -> str:
-    """``ValueError`` for what names no reader."""
+    """Raises ``ValueError`` for a name of no reader."""
     kind, _, place = words.partition(":")
     if kind == "endpoint":
         ModelAddress.read(place)
@@ -106,7 +106,7 @@ class _Bars:
 
 
 class SecondReader:
-    """Reads again what was left open."""
+    """Reads texts again on questions that were left open."""
 
     name = NAME
     channels = frozenset(Channel)
@@ -267,8 +267,8 @@ class SecondReader:
 
 
 def _joined(found: Sequence[Verdict], numbers: Mapping[str, Any]) -> Verdict | None:
-    """One verdict of the answers to all questions: the strictest, or one that clears what was settled and leaves open
-    what was not; None where there is neither. What was not read whole settles nothing."""
+    """One verdict of the answers to all questions: the strictest, or one that clears the settled questions and leaves
+    the others open; None where there is neither. A text that was not read whole settles nothing."""
     worst = max(found, key=lambda verdict: (verdict.ruling, verdict.risk), default=None)
     whole = [bool(answer["whole"]) for answer in numbers.values()]
     settled = [verdict for verdict, read in zip(found, whole, strict=True) if verdict.rule == SETTLED and read]

@@ -211,7 +211,7 @@ def _selected_byte(selector: str) -> int:
 
 
 def _in_place(text: str, place: int) -> bool:
-    """Whether an invisible character stands where some script or emoji needs it."""
+    """Whether some script or emoji needs an invisible character at its place."""
     character, before, after = text[place], text[place - 1 : place], text[place + 1 : place + 2]
     if character == "\ufeff":
         return place == 0
@@ -240,7 +240,7 @@ def _pictorial(character: str) -> bool:
 
 
 def _selects(text: str, place: int) -> bool:
-    """Whether a variation selector stands after something that has variants."""
+    """Whether a variation selector follows a character that has variants."""
     before = text[place - 1 : place]
     if not before:
         return False

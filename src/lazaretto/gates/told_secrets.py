@@ -1,6 +1,6 @@
 """Secrets that prose names, in English, German, Spanish, French, Portuguese and Italian.
 
-A sentence that names a password counts with any word in it that nobody writes for another reason (letters, digits and
+A sentence that names a password counts with any word in it that is written for no other reason (letters, digits and
 one of ``!?%&$*#`` inside). Other words need a phrase that gives them: "the password is ...", "use ... as the password".
 Keys and tokens have to switch between letters and digits as often as one that a machine made; the PIN of a card is
 digits, and a passphrase words that describe nothing. A description of a secret ("12-characters-long") is left alone.
@@ -33,7 +33,7 @@ def looks_secret(word: str, shortest: int) -> bool:
 
 
 def is_placeholder(word: str) -> bool:
-    """Whether a word stands for a secret that is not there."""
+    """Whether a word is a placeholder for a secret."""
     bare = word.strip("<>{}[]()*").lower()
     return not bare or bare in _PLACEHOLDERS or len(set(bare)) <= 2
 
@@ -43,14 +43,14 @@ _PASS = (
     r"|contraseñas?|palavra[ -]passe|senha)(?![ -](?:manage|hash|polic|field|prompt|generat|vault|store"
     r"|rule|reset|hint))"
 )
-"""Names of what people choose themselves."""
+"""Names of secrets that people choose."""
 _KEY = (
     r"\b(?:secrets?|(?<!page )(?<!next )(?<!sync )(?<!continuation )(?<!cursor )tokens?|jeton|credentials?"
     r"|(?:api|access|secret|signing|encryption|private|master|deploy|service|auth)[ -]?keys?|api[ -]?secret"
     r"|geheimnis|(?:api-?|zugangs)?schlüssel|(?:clé|clave|chave|chiave) (?:api|secr[eè]ta?|segreta"
     r"|d[e'i] ?acc\w{2,5}))\b"
 )
-"""Names of what machines make."""
+"""Names of secrets that machines make."""
 _WEAK = (
     r"\b(?:clave|contra|pass|credentials|login|log(?:s|ged)?[ -]?in|signs? in|gets? in|unlocks?"
     r"|zugangsdaten|anmelde\w{1,8}"
@@ -80,7 +80,7 @@ _STATED = tuple(
         rf"\b(?:with|mit|avec|con|com)\s(?:[^\W\d_]{{1,8}}\s){{0,2}}(?P<pass>{_PASS})\s{_WORD}",
     )
 )
-"""Prose that names a secret and says what it is."""
+"""Prose that names a secret and gives its value."""
 _NUMBERED = re.compile(
     r"\d+-?[^\W\d_]+|(?:sha|md|base|utf|aes|rsa|des|hs|rs|es|bcrypt|argon|ascii|oauth|rfc)-?\d.*"
     r"|\d[^!?%&$*#]*-[^!?%&$*#]*|[A-Z]{2,}-\d+|.*\d\.\d.*", re.I | re.S
@@ -128,7 +128,7 @@ _JOINS = re.compile(
 )  # fmt: skip
 """Words that a sentence about a secret has, and a secret of plain words has not."""
 _REST = re.compile(r"(?:[,;](?=[^\s,;]{0,60}[\d!?%&$*#])[^\s'\"`,;»”=:]{1,60}(?![^\s'\"`,;»”]))+")
-"""More of a secret after a comma or semicolon; never what names a value of its own."""
+"""More of a secret after a comma or semicolon; never a word that names a value of its own."""
 
 _PIN = re.compile(
     r"\b(?:PIN|(?:[Mm]y|[Yy]our|[Hh]is|[Hh]er|[Oo]ur|[Cc]ard|SIM|phone) pin)(?:[ -][Cc]odes?)?\b"
@@ -171,7 +171,7 @@ _HINTS = (
     "anmeld", "einlog", "entsperr", "identif", "connect", "accès", "credenc", "credenz", "entra", "acced", "pin",
     "phrase", "frase",
 )  # fmt: skip
-"""One of these stands in every text with a secret that prose names."""
+"""Every text with a secret that prose names holds one of these."""
 
 
 def may_tell(text: str) -> bool:
@@ -237,7 +237,7 @@ def _tells_about(word: str) -> bool:
 
 
 def _with_the_rest(piece: str, end: int) -> int:
-    """Where a secret ends with a comma or semicolon inside it: what follows without a gap, and is no ordinary word."""
+    """End of a secret with a comma or semicolon inside it: its rest follows without a gap and is no ordinary word."""
     rest = _REST.match(piece, end)
     return end if rest is None else end + len(rest[0].rstrip(_TRAILING))
 

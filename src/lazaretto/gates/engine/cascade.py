@@ -1,4 +1,4 @@
-"""Cheap gates judge all items, dear ones only those left open: when a stage is needed, and what it settles."""
+"""Cheap gates judge all items, dear ones only those left open: when a stage is needed, which verdicts it settles."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def why_not_needed(
 
 
 def settles(stage: Stage) -> bool:
-    """Whether the gates of a stage may clear what earlier ones left gray: they were asked about exactly that."""
+    """Whether the gates of a stage may clear gray verdicts of earlier ones: they were asked about exactly those."""
     return stage.clears and bool(stage.condition.gray or stage.condition.risk)
 
 

@@ -1,7 +1,7 @@
-"""From verdicts to a decision: the strictest ruling wins, and a gate that did not answer counts.
+"""Makes a decision from verdicts: the strictest ruling wins, and a gate that did not answer counts.
 
-A later gate may clear what a cheap one left gray; the decision names the rule that cleared it. What a person called
-benign is not held again for the same reasons.
+A later gate may clear a gray verdict of a cheap one; the decision names the rule that cleared it. An item that a person
+called benign is not held again for the same reasons.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from lazaretto.types import Cost, Decision, Evidence, GateRun, Ruling, RunStatus
 
 
 def with_verdict(decision: Decision, verdict: Verdict | None) -> Decision:
-    """The decision with what the item's sources, or the owner of its record, say about it: it can only become
-    stricter, and no stage clears it."""
+    """The decision with the verdict on the item's sources, or for the owner of its record: it can only become stricter,
+    and no stage clears it."""
     if verdict is None:
         return decision
     verdicts = (*decision.verdicts, verdict)
@@ -91,7 +91,7 @@ def decide(item: str, examined: Examination, policy: ChannelPolicy, ms: float) -
 
 
 FORM = "structure"
-"""The gate that judges form: a text that only nearly is what a person read may hide something in its form."""
+"""The gate that judges form: a text nearly the same as the one a person read may hide something in its form."""
 
 
 def person_says(verdicts: Sequence[Verdict]) -> tuple[Verdict | None, tuple[Verdict, ...]]:

@@ -32,7 +32,7 @@ class GateState:
     """Channels on which the policy asks for it."""
     ready: bool
     missing: str
-    """Why it does not run, and what brings it; empty where it does."""
+    """Why it does not run, and how to install it; empty where it runs."""
 
 
 class GateSet:
@@ -126,7 +126,7 @@ class GateSet:
         )
 
     def close(self) -> None:
-        """Let the gates' threads go, and the processes that open pictures where nobody else needs them."""
+        """Let the gates' threads go, and the processes that open pictures where no other guard needs them."""
         if self._open:
             self._open = False
             release_workers()

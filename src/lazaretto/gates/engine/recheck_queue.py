@@ -1,6 +1,6 @@
 """The memories that are due for a recheck: recent ones, held ones, and those behind decisions that failed.
 
-Every step of a re-evaluation leaves one NOTED event (subject ``tend``) in the transaction of what it changed, so a
+Every step of a re-evaluation leaves one NOTED event (subject ``tend``) in the transaction of its changes, so a
 restart forgets nothing. Time is counted in passes: a memory is looked at by the next two passes after it was written, a
 held or blamed one by the next twenty, and a settled one (a person ruled on it, it was replaced or erased) by none.
 """
@@ -52,7 +52,7 @@ class RecheckSchedule:
         self.admitted[ids] = admitted
 
     def failed(self, parents: Ints) -> None:
-        """A use of each of these failed; -1 is nobody."""
+        """A use of each of these failed; -1 is none."""
         np.add.at(self.blame, parents[parents >= 0], 1)
 
     @property

@@ -34,7 +34,7 @@ from lazaretto.types import (
 )
 
 RECORDS = "records"
-"""Stands where a gate's name would, in verdicts and rules."""
+"""The name in verdicts and rules, in the place of a gate's name."""
 OTHERS_RECORD = "others_record"
 _PEOPLE = frozenset({SourceClass.DIRECT_USER, SourceClass.SYSTEM})
 _RECEIVERS = frozenset({"account", "mail", "phone", "package"})
@@ -90,7 +90,7 @@ class RecordOwners:
         return None if _may(observation, owner, new, old, weighty) else self._held(observation, owner, old, new)
 
     def require_owner(self, ref: Ref, agent: str, principal: str) -> None:
-        """``Forbidden`` unless a record belongs to this writer, or to nobody."""
+        """``Forbidden`` unless a record belongs to this writer, or has no owner."""
         state = self._ledger.ref_states([ref]).get(ref)
         if state is None or not state.owner:
             return

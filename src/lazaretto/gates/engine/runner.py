@@ -28,7 +28,7 @@ from lazaretto.types import Channel, Cost, Evidence, GateRun, Observation, Rulin
 MAX_STUCK_THREADS = 4
 MAX_VERDICT_BYTES = 1_000_000
 LOADING_S = 180.0
-"""Longest time a gate may take to load what it needs, before the first item."""
+"""Longest time a gate may take to load, before the first item."""
 _GRACE_S = 0.05
 _DETAIL = 300
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class GateCrash(Exception):
 
 
 class NotInstalled(GateCrash):
-    """A gate lacks packages for what it was asked."""
+    """A gate lacks packages for the item."""
 
 
 class Worker:
@@ -194,7 +194,7 @@ async def run_stages(
 
 
 async def _warm_up(slots: Iterable[GateSlot]) -> None:
-    """Wait until the gates have loaded what they need. One that cannot is left to say so when it is asked."""
+    """Wait until the gates have loaded. A gate that cannot load reports it when it is asked."""
     loading = [asyncio.wrap_future(outcome) for slot in slots if (outcome := slot.loading()) is not None]
     if loading:
         await asyncio.wait(loading, timeout=LOADING_S)

@@ -1,7 +1,8 @@
-"""Thresholds that people moved: what they released again and again passes, what they condemned is looked at.
+"""Thresholds that people's labels moved: items at risks that people release again and again pass, items at risks that
+they condemn wait for review.
 
 A version is an event of the ledger and can be taken back. Cuts only turn ``review`` into ``warn`` or the reverse:
-labels never let in what a gate quarantines or blocks.
+labels never let in an item that a gate quarantines or blocks.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Thresholds:
             return tuple(self._versions)
 
     def moved(self, verdict: Verdict) -> Verdict:
-        """A gate's verdict by the version in force, within the policy's bounds; the evidence says what was moved."""
+        """A gate's verdict by the version in force, within the policy's bounds; the evidence names the moved ruling."""
         if not self.about(verdict.gate):
             return verdict
         with self._lock:

@@ -126,7 +126,7 @@ class MemorySettings:
 
 
 class MemoryGate:
-    """Screens what agents read and keep for foreign orders, and for claims that their source may not change."""
+    """Screens texts that agents read and keep for foreign orders, and for claims that their source may not change."""
 
     name = "memory"
     channels = frozenset(Channel)
@@ -176,13 +176,13 @@ class MemoryGate:
         return self._screener.calibration.threshold(self.settings.false_positive_rate / 10)
 
     def warm_up(self) -> None:
-        """Load the screener, and let it read a line: what it loads only then is there too."""
+        """Load the screener, and let it read a line, so that its later parts are loaded too."""
         self._screener.screen(["The berth is number nine."])
         if self.settings.claims.compare:
             self.claims.warm_up()
 
     async def examine(self, observation: Observation, context: GateContext) -> Verdict:
-        """One pass over the text and over what a picture says; the strongest order decides."""
+        """One pass over the text and over the words of a picture; the strongest order decides."""
         verdicts = []
         if observation.fields is not None:
             verdicts.append(await in_thread(self._examine_record, observation, context))
@@ -428,7 +428,7 @@ class MemoryGate:
         return any(hides_a_change(view.text) or (faint and has_order_sign(view.text)) for view in views)
 
     def _of_doubt(self, observation: Observation, trust: TrustPolicy) -> Ruling:
-        """The ruling for what may be an order."""
+        """The ruling for a text that may be an order."""
         little = self._little(observation, trust)
         return self.settings.possible_order_untrusted if little else self.settings.possible_order
 
@@ -467,7 +467,7 @@ def _with_numbers(evidence: tuple[Evidence, ...], numbers: Mapping[str, Any]) ->
 
 
 def _stricter(of_record: Verdict, of_text: Verdict) -> Verdict:
-    """The stricter of the two, for a note must not excuse its record; what was noted of the record goes with it."""
+    """The stricter of the two, for a note must not excuse its record; the record's notes go with it."""
     if (of_record.ruling, of_record.risk) >= (of_text.ruling, of_text.risk):
         return of_record
     return replace(of_text, evidence=(*of_text.evidence, *of_record.evidence))

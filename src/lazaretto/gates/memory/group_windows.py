@@ -69,7 +69,7 @@ class GroupWindows:
             self.windows[g].record_use(origin.parents[rows], good[rows])
 
     def forget(self, group: Ints, ids: Ints) -> None:
-        """Take memories out: they no longer speak."""
+        """Take memories out: they no longer count as evidence."""
         for g, item in zip(group.tolist(), ids.tolist(), strict=True):
             self.windows[g].forget(item)
 

@@ -22,7 +22,7 @@ from lazaretto.models.weight_files import read_weights
 
 WEIGHTS = Path(__file__).parents[2] / "models" / "weights" / "records"
 ATTENDED = 32
-"""Dimensions of what the attention gathers; with twice 240 of the embedding the encoder reads 512."""
+"""Dimensions of the attention's output; with twice 240 of the embedding the encoder reads 512."""
 AT_WORK_RATE = 0.01
 """The share of honest memories for which ``Fusion.hold`` is made."""
 

@@ -32,7 +32,7 @@ class Records:
     origin: MemoryOrigins
     memories: WindowRows
     success: NDArray[np.int8] | NDArray[np.bool_]
-    """Their stated outcome: 1, 0, or -1 for none. A failed memory is no evidence of what to do."""
+    """Their stated outcome: 1, 0, or -1 for none. A failed memory is no example to follow."""
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -64,7 +64,7 @@ class RecordScreener:
         self._lock = threading.Lock()
 
     def screen(self, agent: str, vector: Floats, parents: Sequence[str] = ()) -> RecordJudgement:
-        """Judge one memory from its vector, (1, 768), and the ids of what it was made from."""
+        """Judge one memory from its vector, (1, 768), and the ids of its parents."""
         if vector.shape != (1, DIMENSION) or not np.isfinite(vector).all():
             raise InputError("fields", "give no finite vector", "Check the numbers of the record")
         started = time.perf_counter()

@@ -40,7 +40,7 @@ class _Kept:
     fresh: bool = True
     """Written, and not ruled on yet."""
     rebuilt: bool = False
-    """Made by a repair: it speaks for nobody."""
+    """Made by a repair: it is evidence for no other memory."""
     state: ItemState = field(default_factory=ItemState)
 
 
@@ -174,7 +174,7 @@ class RecordWatch:
             self._review.drop(kept.records)
 
     def _hear(self, agent: str, body: Mapping[str, Any]) -> None:
-        """A decision of an agent went well or badly, and so did the use of what it rested on."""
+        """A decision of an agent went well or badly, and so did the use of the memories it rested on."""
         good = body.get("success")
         if good is None:
             return
