@@ -506,7 +506,7 @@ TENANT_CALLS: dict[str, Callable[[Ledger, str, str, Path], Any]] = {
 # calls that name another tenant openly (an operator's), or touch no rows
 NOT_A_READ = {
     "open", "within", "close", "url", "import_", "configure_signing", "send_checkpoints", "hand_over", "scrubbed",
-    "lease",    "lent_blob", "rebuild", "restore_claims",
+    "lease", "lent_blob", "read_only", "rebuild", "restore_claims",
 }  # fmt: skip
 
 
