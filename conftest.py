@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, settings
 
 from lazaretto import Guard, Policy
 from lazaretto.ledger import Ledger, Store
-from lazaretto.pictures import hold_workers, release_workers
+from lazaretto.pictures import drop_picture_workers, retain_picture_workers
 
 REPOSITORY = Path(__file__).resolve().parent
 MEMORY = Path("/dev/shm")
@@ -76,9 +76,9 @@ settings.load_profile("any-machine")
 @pytest.fixture(scope="session", autouse=True)
 def picture_workers() -> Iterator[None]:
     """The processes that open pictures stand for the whole session: a start for every guard would add up."""
-    hold_workers()
+    retain_picture_workers()
     yield
-    release_workers()
+    drop_picture_workers()
 
 
 @pytest.fixture(scope="session")

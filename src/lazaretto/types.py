@@ -97,8 +97,8 @@ class EventKind(StrEnum):
     WITHDRAWN = "withdrawn"  # what a person decided about an item was taken back; names the events that count no longer
     APPEALED = "appealed"  # a person disputes a ruling
     REPAIRED = "repaired"  # a repair plan was applied; the body is its receipt, without texts
-    UNDONE = "undone"  # a receipt was undone
-    RELEASED = "released"  # a hidden item is visible again
+    UNDONE = "undone"  # a receipt was undone, wholly or in part: `restored` names the items
+    RELEASED = "released"  # a held item may be used again
     SUPERSEDED = "superseded"  # an item replaces another, which no longer carries influence
     ERASED = "erased"  # content was removed for privacy; this is its tombstone
     NOTED = "noted"  # anything else worth keeping: a policy change, a calibration, a run's settings
@@ -437,7 +437,8 @@ class RepairStep:
 
     item: str
     action: str
-    """hide | show | replace | remove (hidden, and known as harmful from then on) | cut."""
+    """hide | show | replace | remove (hidden, as a copy of the poison) | cut. The block list learns the item that a
+    repair starts from and all that it removes; others that it hides or replaces are reviewed when they come again."""
     detail: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -482,12 +483,19 @@ class Receipt:
     before: Mapping[str, str]
     """Item id -> hash of its state before."""
     after: Mapping[str, str]
+    """Item id -> hash of its state after. Both are kept for auditors: undoing compares the states of the plan."""
     cost: Cost
     time: float
     undone: bool = False
+    """Whether all of its steps were undone."""
     id: str = field(default_factory=lambda: new_id("rc"))
     foreign: tuple[WrittenBack, ...] = ()
     """Records in stores of the caller's own that it touches, and whether they follow it by now."""
+    by: str = ""
+    """Who applied it: a person or a caller; empty for the guard itself, and for code that names nobody."""
+    restored: tuple[str, ...] = ()
+    """Its items whose step was undone. When an item turns out to be fine, repairs made because of it are undone
+    but for items that were changed since."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -276,7 +276,8 @@ async def test_a_repair_that_was_taken_back_with_it_is_named_and_its_items_are_h
     assert guard.ledger.state(made).visible
     done = await guard.unlabel(decision, by="ana")
     assert guard.ledger.state(item).hidden and made in done.held and guard.ledger.state(made).held
-    assert next(one.undone for one in await guard.repairs.receipts() if one.id == receipt.id)
+    part = next(one for one in await guard.repairs.receipts() if one.id == receipt.id)
+    assert part.restored == (made,) and not part.undone, "the item itself is hidden by it again"
 
 
 async def test_thresholds_that_counted_it_are_named(guard: Guard) -> None:

@@ -34,7 +34,7 @@ async def test_the_writer_of_a_condemned_copy_does_not_settle_it_free(opened: Op
 
 def condemn_meanwhile(guard: Guard, item: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Somebody calls an item harmful after the guard has looked who may speak of it; the list says that it happened."""
-    look, tries = guard._core.alignment.condemned_with, list[int]()
+    look, tries = guard._core.alignment.copies_condemned_with, list[int]()
 
     def slowly(items: Sequence[str]) -> list[str]:
         found = look(items)
@@ -43,7 +43,7 @@ def condemn_meanwhile(guard: Guard, item: str, monkeypatch: pytest.MonkeyPatch) 
             guard._core.labels.label(item, "harmful", "ana")
         return found
 
-    monkeypatch.setattr(guard._core.alignment, "condemned_with", slowly)
+    monkeypatch.setattr(guard._core.alignment, "copies_condemned_with", slowly)
     return tries
 
 

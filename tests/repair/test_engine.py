@@ -228,6 +228,9 @@ async def test_a_repair_is_named_or_given_and_means_the_same(guard: Guard) -> No
     assert make_repair("remove", {"items": ["a", "b"]}) == Remove(items=("a", "b"))
     with pytest.raises(InputError, match="max_hops"):
         await guard.repairs.plan(ids["root"], Isolate(max_hops=-1))
+    for name in ("isolate", "rewrite"):
+        with pytest.raises(InputError, match="max_hops: is given without descendants"):
+            await guard.repairs.plan(ids["root"], name, max_hops=1)
     with pytest.raises(InputError, match=r"descendants.*Isolate\(\.\.\.\)"):
         await guard.repairs.plan(ids["root"], Isolate(), descendants=True)
 

@@ -369,9 +369,11 @@ class ReceiptAnswer(BaseModel):
     after: dict[str, str]
     cost: Cost
     time: float
-    undone: bool
+    undone: bool = Field(description="Whether all of its steps were undone.")
     id: str
     foreign: list[dict[str, Any]] = Field(description="Records in the crew's own stores, and whether they follow.")
+    by: str = Field(description="Who applied it; empty for the guard itself.")
+    restored: list[str] = Field(description="Its items whose step was undone.")
 
 
 class BeforeTurnAnswer(BaseModel):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lazaretto.guard import Guard
-from lazaretto.ingest.read_history import is_reading, reader_body
+from lazaretto.ingest.read_history import is_reading, principal_body
 from lazaretto.types import Channel, Decision, Draft, EventKind, Ruling, SourceClass
 
 _FAILED = "fail:"
@@ -74,7 +74,7 @@ def _read_again(guard: Guard, passage: Passage, agent: str, item: str, principal
         return
     listing = guard.actions.listing(passage.tool, passage.answer) if passage.tool is not None else None
     known = [] if listing is None else [guard.actions.listed_draft(item, agent, listing)]
-    guard.ledger.append([Draft(EventKind.RETRIEVED, item, agent, reader_body(principal)), *known])
+    guard.ledger.append([Draft(EventKind.RETRIEVED, item, agent, principal_body(principal)), *known])
 
 
 async def _decision(guard: Guard, passage: Passage, agent: str, conversation: str, principal: str | None) -> Decision:

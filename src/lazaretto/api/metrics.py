@@ -52,6 +52,7 @@ class Metrics:
         self._recalls = counter("lazaretto_recalls", "Recalls.")
         self._recalled = counter("lazaretto_recalled_items", "Memories handed out.")
         self._repairs = counter("lazaretto_repairs", "Repairs applied.", "repair")
+        self._undone = counter("lazaretto_repairs_undone", "Repairs undone, wholly or in part.", "repair")
         self._rechecked = counter("lazaretto_tended_items", "Memories judged again in the background.", "outcome")
         self._webhooks = counter("lazaretto_webhooks", "Webhook deliveries.", "outcome")
 
@@ -80,6 +81,10 @@ class Metrics:
     def repaired(self, namespace: str, receipt: Receipt, began: int) -> None:
         """A repair was applied."""
         self._repairs.labels(receipt.plan.repair).inc()
+
+    def undone(self, namespace: str, receipt: Receipt, began: int) -> None:
+        """A repair was undone."""
+        self._undone.labels(receipt.plan.repair).inc()
 
     def looked_again(self, outcome: str, items: int) -> None:
         """Memories were judged again."""

@@ -26,6 +26,7 @@ MAX_PLAN_BYTES = 64_000_000
 SHOWN_STEPS, SHOWN_TEXT = 50, 100
 ItemArgument = Annotated[str, typer.Argument(help="Id of the item.")]
 ByOption = Annotated[str, typer.Option("--by", help="Person who decides.")]
+SignerOption = Annotated[str, typer.Option("--by", help="Person who does it; kept in the ledger.")]
 
 family = typer.Typer(help="Plan, apply and undo repairs.", no_args_is_help=True)
 
@@ -54,11 +55,9 @@ def plan_repair(
     repair: Annotated[str, typer.Argument(help="Which repair, for example isolate.")] = "contain",
     item: Annotated[str, typer.Argument(help="Id of the item; or give it with --from.")] = "",
     origin: Annotated[str, typer.Option("--from", help="Id of the item to start from.")] = "",
-    descendants: Annotated[
-        bool, typer.Option("--descendants", help="Include everything that was made from it.")
-    ] = False,
+    descendants: Annotated[bool, typer.Option("--descendants", help="Include everything that came from it.")] = False,
     max_hops: Annotated[
-        int | None, typer.Option("--max-hops", help="Most steps from the item to what was made from it.")
+        int | None, typer.Option("--max-hops", help="Most steps from the item to what came from it.")
     ] = None,
     option: Annotated[
         list[str] | None, typer.Option("--option", "-o", help="Option of the repair, as name=value; repeat it.")
@@ -116,6 +115,7 @@ def apply_repair(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show each item before and after; change nothing.")
     ] = False,
+    by: SignerOption = "",
 ) -> None:
     """Apply a plan, as a whole. Refused (exit code 4) when anything it rests on has changed."""
     data = sys.stdin.buffer.read(MAX_PLAN_BYTES) if plan == "-" else read_file(Path(plan), "plan", MAX_PLAN_BYTES)
@@ -125,7 +125,7 @@ def apply_repair(
             shown = guard.repairs.dry_run(wanted)
             context.emit(shown, lambda: _show_preview(shown))
             return
-        receipt = guard.repairs.apply(wanted)
+        receipt = guard.repairs.apply(wanted, by=by)
     context.emit(receipt, lambda: _show_receipt(receipt))
 
 
@@ -138,6 +138,12 @@ def _show_preview(shown: tuple[Preview, ...]) -> None:
 
 def _yes(truth: bool) -> str:
     return "yes" if truth else "no"
+
+
+def _undone(receipt: Receipt) -> str:
+    """Whether a repair was undone, or how much of it."""
+    part = f"{len(receipt.restored)} of {len(receipt.plan.steps)}"
+    return part if receipt.restored and not receipt.undone else _yes(receipt.undone)
 
 
 def _show_receipt(receipt: Receipt) -> None:
@@ -155,10 +161,11 @@ def _show_receipt(receipt: Receipt) -> None:
 def undo_repair(
     context: CommandContext,
     receipt: Annotated[str, typer.Argument(help="Id of the receipt.")],
+    by: SignerOption = "",
 ) -> None:
-    """Put everything back as it was before a repair."""
+    """Put everything back as it was before a repair; of one that was undone in part, the rest."""
     with context.open_guard() as guard:
-        undone = guard.repairs.undo(receipt)
+        undone = guard.repairs.undo(receipt, by=by)
     context.emit(undone, lambda: _show_receipt(undone))
 
 
@@ -175,9 +182,7 @@ def list_repairs(
         table = new_table("receipt", "repair", "origin", "items", "undone", "reason")
         for repair in found:
             plan = repair.plan
-            table.add_row(
-                repair.id, plan.repair, plan.origin, str(len(plan.steps)), _yes(repair.undone), plan.reason[:80]
-            )
+            table.add_row(repair.id, plan.repair, plan.origin, str(len(plan.steps)), _undone(repair), plan.reason[:80])
         print_table(table)
 
     context.emit(found, show)

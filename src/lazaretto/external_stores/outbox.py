@@ -171,7 +171,7 @@ class Outbox:
         return Reconciled(tuple(unknown), tuple(changed), tuple(held), tuple(missing), same)
 
 
-def stored_when_allowed(observation: Observation, decision: Decision) -> list[Draft]:
+def external_write_drafts(observation: Observation, decision: Decision) -> list[Draft]:
     """The events of an item that the caller writes to a store of its own if it is allowed."""
     return stored_anyway(observation, decision) if decision.allowed else []
 

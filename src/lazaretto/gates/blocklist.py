@@ -41,7 +41,7 @@ from lazaretto.gates.memory.claims.consequences import contradicted_by
 from lazaretto.gates.protocol import (
     CALLED_BENIGN,
     CARRIED_BY,
-    FOR_ITS_SOURCE,
+    FOR_ITS_WRITER,
     NEARLY_BENIGN,
     OVER,
     REPAIR,
@@ -182,7 +182,7 @@ class BlocklistGate:
             if not news:
                 self._clear(observation, context)
             return
-        condemning = {v.gate for v in context.earlier if v.ruling >= Ruling.QUARANTINE and v.rule not in FOR_ITS_SOURCE}
+        condemning = {v.gate for v in context.earlier if v.ruling >= Ruling.QUARANTINE and v.rule not in FOR_ITS_WRITER}
         if news and not condemning:
             return
         # A look-alike of a known item brings no news: listing it would let the list drift, one likeness at a time.

@@ -37,7 +37,11 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class GateContext:
-    """The data a gate may read besides the item: read-only, and of the item's own namespace alone."""
+    """The data a gate may read besides the item, of the item's own namespace.
+
+    ``ledger`` is the guard's own: nothing keeps a gate from writing to it or from opening another namespace. A gate
+    must not, and ``testing.check_gate`` finds one that adds events; gates that learn write their own indexes alone.
+    """
 
     ledger: Ledger
     graph: ProvenanceGraph
@@ -98,7 +102,7 @@ class Reviewer(Protocol):
         ...
 
 
-FOR_ITS_SOURCE = frozenset({"changes_known_claim", "protected_key", "others_record"})
+FOR_ITS_WRITER = frozenset({"changes_known_claim", "protected_key", "others_record"})
 """Rules that hold an item for its writer: the same words of another writer may be true, and are not block-listed."""
 BLOCKLIST, CALLED_BENIGN, NEARLY_BENIGN = "blocklist", "called_benign", "called_benign_nearly"
 """The gate that knows people's words, and its rules where a person called the same benign, or nearly the same."""

@@ -38,6 +38,7 @@ from lazaretto.ledger import Ledger
 from lazaretto.policy import Policy
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.provenance.taint_rulings import TaintRulings
+from lazaretto.repair import engine
 from lazaretto.repair.protocol import RepairView
 from lazaretto.types import Decision, Draft, Observation, Receipt
 
@@ -66,7 +67,8 @@ class Core:
         self.copies = Copies(ledger, self.graph, policy.trust, self.alignment)
         observes = policy.mode == "observe"
         self.labels = Labels(
-            ledger, self.taints, self.lessons, tell, self.copies, self.alignment, observes=observes
+            ledger, self.taints, self.lessons, tell, self.copies, self.alignment, observes=observes,
+            undone=self.tell_undone,
         )  # fmt: skip
         self.withdrawals = Withdrawals(ledger, self.taints, self.lessons, self.alignment)
         self.view = RepairView(
@@ -74,8 +76,9 @@ class Core:
             copies=lambda item: self.copies.settled_with(item, "benign"),
         )  # fmt: skip
         self.rechecking = Rechecker(
-            self.view, policy, (self.gates.slots, self.gates.contexts), tell, self.taints.hold_what_came_from
-        )
+            self.view, policy, (self.gates.slots, self.gates.contexts), tell, self.taints.hold_what_came_from,
+            lambda receipt: self.watchers.tell("repaired", ledger.namespace, receipt, now()),
+        )  # fmt: skip
         self._ready = dict(gates)
         self._cases: AutomaticCases | None = None
         self.recall = Recall(ledger, self.graph, policy, self.gates, self._hold_again)
@@ -121,9 +124,9 @@ class Core:
         decided = await self.gates.judge(observation)
 
         def work() -> Decision:
-            mind = self.recorder.in_mind(observation, stated) if writes else RecentReads()
-            owned = functools.partial(self.owners.ruled, stands=stands)
-            return self.recorder.record(observation, decided, mind, follow_ups, owned)
+            recent_reads = self.recorder.recent_reads(observation, stated) if writes else RecentReads()
+            rule_for_owner = functools.partial(self.owners.ruled, stands=stands)
+            return self.recorder.record(observation, decided, recent_reads, follow_ups, rule_for_owner)
 
         decision = await self.in_store_thread(work)
         self.watchers.tell("decided", observation, decision, began)
@@ -143,6 +146,11 @@ class Core:
                 decision = await self.gates.judge(observation)
         self.watchers.tell("decided", observation, decision, began)
         return decision
+
+    def tell_undone(self, receipts: Sequence[str]) -> None:
+        """Tell the watchers that these repairs were undone, wholly or in part. Blocks."""
+        for name in receipts:
+            self.watchers.tell("undone", self.ledger.namespace, engine.find_receipt(name, self.ledger), now())
 
     async def recheck(self, limit: int, news: int) -> Rechecked:
         """Judge memories again; one pass at a time."""

@@ -15,10 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lazaretto.external_stores.outbox import stored_when_allowed
+from lazaretto.external_stores.outbox import external_write_drafts
 from lazaretto.gates.engine.decision import held_without_it
 from lazaretto.gates.engine.gate_set import GateState
-from lazaretto.gates.protocol import FOR_ITS_SOURCE, Gate
+from lazaretto.gates.protocol import FOR_ITS_WRITER, Gate
 from lazaretto.guard.approvals import Approvals
 from lazaretto.guard.auditing import Auditor
 from lazaretto.guard.core import Core
@@ -35,7 +35,7 @@ from lazaretto.guard.stores import Stores
 from lazaretto.guard.telemetry import Watchers, now
 from lazaretto.guard.tool_calls import ToolCalls
 from lazaretto.ingest.raw_input import RawInput, channel_for, check_own_fields
-from lazaretto.ingest.read_history import is_reading, reader_body
+from lazaretto.ingest.read_history import is_reading, principal_body
 from lazaretto.ledger import Ledger
 from lazaretto.names import check_name, check_principal
 from lazaretto.policy import Policy
@@ -139,7 +139,7 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
         def read(observation: Observation, decision: Decision) -> list[Draft]:
             if not (decision.allowed and is_reading(observation)):
                 return []
-            body = reader_body(observation.principal)
+            body = principal_body(observation.principal)
             known = [] if listing is None else [self.actions.listed_draft(observation.id, observation.agent, listing)]
             return [Draft(EventKind.RETRIEVED, observation.id, observation.agent, body), *known]
 
@@ -185,18 +185,18 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
             agent, Channel.MEMORY, text, image, fields, parents or (), source, key=key, once=once, ref=ref, value=value,
             principal=principal,
         )  # fmt: skip
-        made = await self._core.judge_and_record(raw, stored_when_allowed, writes=True, stated=parents is not None)
+        made = await self._core.judge_and_record(raw, external_write_drafts, writes=True, stated=parents is not None)
         return made if ref is not None or value is not None else await self._kept_instead(raw, made)
 
     async def _kept_instead(self, raw: RawInput, made: Decision) -> Decision:
         """The decision, with the memory that took the place of a text that has to be rewritten."""
-        quotes_others = made.rule.partition(":")[2] in FOR_ITS_SOURCE
+        quotes_others = made.rule.partition(":")[2] in FOR_ITS_WRITER
         if made.ruling is not Ruling.REWRITE or not made.replacement or raw.image is not None or quotes_others:
             return made
         once = None if raw.once is None else f"kept:{hashlib.sha256(raw.once.encode()).hexdigest()}"
         parents = tuple(dict.fromkeys((*raw.parents, made.item)))
         instead = replace(raw, text=made.replacement, fields=None, parents=parents, once=once)
-        kept = await self._core.judge_and_record(instead, stored_when_allowed, writes=True)
+        kept = await self._core.judge_and_record(instead, external_write_drafts, writes=True)
         if not kept.allowed:
             log.warning("%s", held_without_it(made, kept))
         return replace(made, kept=kept.item if kept.allowed else "")
@@ -221,7 +221,7 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
         reader = check_name(agent, "agent", printable=True)
         self._core.recall.check(limit, min_trust)
         began = now()
-        body = reader_body(None if principal is None else check_principal(principal))
+        body = principal_body(None if principal is None else check_principal(principal))
         found = await self._core.in_store_thread(
             self._core.recall.recall, reader, query, items, limit, float(min_trust), body
         )
@@ -253,7 +253,7 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
         to = check_name(receiver, "receiver", printable=True)
 
         def sent(observation: Observation, decision: Decision) -> list[Draft]:
-            body = {"to": to, **reader_body(observation.principal)}
+            body = {"to": to, **principal_body(observation.principal)}
             return [Draft(EventKind.SENT, observation.id, sender, body)] if decision.allowed else []
 
         raw = RawInput(
@@ -313,5 +313,5 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
 
     @property
     def watchers(self) -> Watchers:
-        """The watchers; each is notified of every decision, recall and repair."""
+        """The watchers; each is notified of every decision, recall, repair and undone repair."""
         return self._core.watchers

@@ -29,6 +29,7 @@ from lazaretto.types import (
     EventKind,
     Evidence,
     Observation,
+    Receipt,
     RepairPlan,
     RepairStep,
     Ruling,
@@ -102,9 +103,11 @@ class LateRepairs:
         log: RecheckQueue,
         look_again: Callable[[Sequence[Observation]], Awaitable[list[Looked]]],
         hold_made_from: Callable[[Sequence[str]], tuple[str, ...]],
+        repaired: Callable[[Receipt], None],
     ) -> None:
         """``look_again`` asks the gates again; ``hold_made_from`` holds items made from held ones, or repeating
-        them."""
+        them; ``repaired`` gets the receipt of each repair after it was applied."""
+        self._tell_repaired = repaired
         self._view, self._policy, self._log = view, policy, log
         self._ledger, self._graph = view.ledger, view.graph
         self._look_again, self._hold_made_from = look_again, hold_made_from
@@ -177,6 +180,8 @@ class LateRepairs:
             drafts = [Draft(EventKind.NOTED, TENDED, body=body), *rulings, *work.drafts]
             if appended(self._ledger, drafts, {**states, **work.states}, seq):
                 log_acts([*rulings, *work.drafts])
+                for receipt in work.receipts:
+                    self._tell_repaired(receipt)
                 steps = [step for plan in work.applied for step in plan.steps]
                 hidden = tuple(s.item for s in steps if s.action in ("hide", "remove"))
                 rewritten = tuple(s.item for s in steps if s.action == "replace")
@@ -208,7 +213,9 @@ class LateRepairs:
             except RepairRefused as error:
                 work.refused[plan.origin] = str(error)
                 continue
-            work.drafts += engine.drafted(plan, self._ledger)[1]
+            receipt, drafts = engine.drafted(plan, self._ledger)
+            work.receipts.append(receipt)
+            work.drafts += drafts
             work.states |= engine.states_before(plan)
             work.applied.append(plan)
         return work
@@ -293,6 +300,7 @@ class _Work:
     drafts: list[Draft] = field(default_factory=list)
     states: dict[str, ItemState] = field(default_factory=dict)
     applied: list[RepairPlan] = field(default_factory=list)
+    receipts: list[Receipt] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
     proposed: list[str] = field(default_factory=list)
 

@@ -29,7 +29,7 @@ from lazaretto.provenance import taint
 from lazaretto.provenance.suspects import suspects
 from lazaretto.provenance.taint_rulings import log_acts
 from lazaretto.repair.protocol import RepairView
-from lazaretto.types import MACHINE, Channel, Draft, EventKind, Observation, Ruling, RunStatus, Verdict
+from lazaretto.types import MACHINE, Channel, Draft, EventKind, Observation, Receipt, Ruling, RunStatus, Verdict
 
 log = logging.getLogger("lazaretto")
 T = TypeVar("T")
@@ -95,9 +95,10 @@ class Rechecker:
         gates: tuple[Mapping[str, GateSlot], Mapping[str, GateContext]],
         tell: Callable[[Observation, Ruling, tuple[Verdict, ...]], None],
         hold_made_from: Callable[[Sequence[str]], tuple[str, ...]],
+        repaired: Callable[[Receipt], None],
     ) -> None:
         """``view`` is the view of repairs; ``tell`` tells the gates that learn the outcome of an item;
-        ``hold_made_from`` holds items made from held ones."""
+        ``hold_made_from`` holds items made from held ones; ``repaired`` gets each receipt."""
         self._policy, self._tell = policy, tell
         self._ledger, self._graph = view.ledger, view.graph
         self._owners = RecordOwners(view.ledger, view.graph, policy)
@@ -105,7 +106,7 @@ class Rechecker:
         named: dict[str, object] = {name: slot.gate for name, slot in self._slots.items()}
         self._reviewers = {name: gate for name, gate in named.items() if isinstance(gate, Reviewer)}
         self.log = RecheckQueue(view.ledger)
-        self.repairs = LateRepairs(view, policy, self.log, self._look_again, hold_made_from)
+        self.repairs = LateRepairs(view, policy, self.log, self._look_again, hold_made_from, repaired)
 
     async def run(self, limit: int, news: int, in_store: Callable[..., Awaitable[Any]]) -> Rechecked:
         """Finish the work of an earlier step, then look at up to ``limit`` memories, then do the repairs that follow.

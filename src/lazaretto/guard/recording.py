@@ -1,7 +1,8 @@
-"""The record of an item: with its ruling, its sources and its further events, whole or not at all.
+"""Writes an item to the ledger: with its ruling, the items it rests on and its further events, whole or not at all.
 
-The state of the sources at that moment counts. When one of them is held or released while the item is written, or its
-record gets another owner, the ruling is made again.
+An item rests on those it was made from, those its writer had read and those it repeats. Their state at that moment
+counts: when one is held or released while the item is written, or the item's record gets another owner, the ruling is
+made again.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import replace
 from lazaretto.errors import InputError, StaleState, StoreUnavailable
 from lazaretto.gates.engine.decision import decision_from_body, ruling_body, with_verdict
 from lazaretto.gates.memory.claims import consequences
-from lazaretto.ingest.read_history import ReadHistory, RecentReads, reader_body
+from lazaretto.ingest.read_history import ReadHistory, RecentReads, principal_body
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.refs import SeenRecord
 from lazaretto.ledger.vectors import ClaimRow
@@ -22,10 +23,10 @@ from lazaretto.provenance.held_index import HeldIndex
 from lazaretto.types import Decision, Draft, EventKind, Observation, Ruling, Verdict, principal_of
 
 _TRIES = 10
-"""How often the sources of an item may change while it is recorded."""
+"""How often the items that an item rests on may change while it is recorded."""
 FollowUps = Callable[[Observation, Decision], list[Draft]]
 """Gives further events of an item besides its ruling; they are recorded with it or not at all."""
-Owned = Callable[[Observation], tuple[Verdict | None, SeenRecord]]
+RuleForOwner = Callable[[Observation], tuple[Verdict | None, SeenRecord]]
 """The ruling for the owner of an item's record, with the record as it was seen."""
 
 
@@ -36,11 +37,11 @@ class Recorder:
         self,
         ledger: Ledger,
         policy: Policy,
-        tell: Callable[[Observation, Ruling, tuple[Verdict, ...]], None],
+        teach: Callable[[Observation, Ruling, tuple[Verdict, ...]], None],
         claims_of: Callable[[Observation], Sequence[ClaimRow]],
     ) -> None:
-        """``tell`` tells the gates that learn the outcome of an item; ``claims_of``: the claims they read in it."""
-        self._ledger, self._policy, self._tell, self._claims_of = ledger, policy, tell, claims_of
+        """``teach`` passes the outcome of an item on to the gates that learn; ``claims_of``: the claims they read."""
+        self._ledger, self._policy, self._teach, self._claims_of = ledger, policy, teach, claims_of
         rules = policy.influence
         self._read_history = ReadHistory(
             ledger, messages=rules.messages, window_s=rules.window_s, max_sources=rules.max_sources
@@ -48,32 +49,39 @@ class Recorder:
         self._held = HeldIndex(ledger)
 
     def record(
-        self, observation: Observation, decided: Decision, mind: RecentReads, follow_ups: FollowUps, owned: Owned
+        self,
+        observation: Observation,
+        decided: Decision,
+        recent_reads: RecentReads,
+        follow_ups: FollowUps,
+        rule_for_owner: RuleForOwner,
     ) -> Decision:
-        """Record an item with its ruling. The state of its sources at that moment has a say in it, and the owner of its
-        record."""
-        ruling, trust = self._policy.taint.ruling, self._policy.trust.table()
+        """Write an item and its ruling to the ledger. The ruling may become stricter: because of the items it rests on,
+        and because of the owner of its record."""
+        taint_ruling, trust = self._policy.taint.ruling, self._policy.trust.table()
         for _ in range(_TRIES):
-            echoed = () if ruling is Ruling.ALLOW else echoes.echoed(observation, self._ledger, trust)
-            rests_on = {*observation.parents, *mind.links, *echoed}
-            tainted, states = taint.on_writing(observation, mind.read, self._held, ruling, echoed, rests_on)
-            owners, seen_record = owned(observation)
-            decision = with_verdict(with_verdict(decided, owners), tainted)
+            echoed = () if taint_ruling is Ruling.ALLOW else echoes.echoed(observation, self._ledger, trust)
+            rests_on = {*observation.parents, *recent_reads.links, *echoed}
+            taint_verdict, states = taint.on_writing(
+                observation, recent_reads.read, self._held, taint_ruling, echoed, rests_on
+            )
+            owner_verdict, seen_record = rule_for_owner(observation)
+            decision = with_verdict(with_verdict(decided, owner_verdict), taint_verdict)
             if self._policy.mode == "observe":
                 decision = replace(decision, ruling=Ruling.ALLOW, would=decision.ruling)
             drafts = [Draft(EventKind.RULED, observation.id, body=ruling_body(decision))]
-            if mind.links:
-                body = {"sources": list(mind.links), **reader_body(observation.principal)}
+            if recent_reads.links:
+                body = {"sources": list(recent_reads.links), **principal_body(observation.principal)}
                 drafts.append(Draft(EventKind.INFLUENCED, observation.id, observation.agent, body))
             drafts += echoes.links(observation.id, echoed)
-            if tainted is not None and tainted.ruling > Ruling.WARN:
+            if taint_verdict is not None and taint_verdict.ruling > Ruling.WARN:
                 drafts += echoes.marks([observation])
             drafts += [*follow_ups(observation, decision), *consequences.follow_ups(decision)]
             try:
                 claims = self._claims_of(observation)
                 self._ledger.append_item(observation, drafts, states=states, claims=claims, record=seen_record)
             except StaleState:
-                continue  # a source was held or released in between, or another writer wrote to the record
+                continue  # something that it rests on was held or released in between, or its record was written
             except InputError as error:
                 before = self.earlier_decision(observation) if error.field == "id" else None
                 if before is None:
@@ -81,10 +89,10 @@ class Recorder:
                 return before  # the same call, sent twice, arrived a moment earlier
             verdicts = decision.active_verdicts
             if verdicts:  # a ruling that only stands for a broken gate teaches nothing about the item
-                self._tell(observation, max(v.ruling for v in verdicts), verdicts)
+                self._teach(observation, max(v.ruling for v in verdicts), verdicts)
             return decision
         raise StoreUnavailable(
-            f"the sources of {observation.id} or its record keep changing; nothing was recorded, try again"
+            f"the items that {observation.id} rests on or its record keep changing; nothing was recorded, try again"
         )
 
     def earlier_decision(self, observation: Observation) -> Decision | None:
@@ -103,17 +111,17 @@ class Recorder:
         ruled = next(iter(self._ledger.events(subject=observation.id, kinds=(EventKind.RULED,), limit=1)), None)
         return None if ruled is None or ruled.body is None else decision_from_body(ruled.body)
 
-    def in_mind(self, observation: Observation, stated: bool) -> RecentReads:
+    def recent_reads(self, observation: Observation, stated: bool) -> RecentReads:
         """Items that the writer read lately and did not name; empty if the writer is trusted to name everything."""
         rules, trust = self._policy.influence, self._policy.trust.table()
         if not rules.infer or (stated and trust[observation.source] >= rules.believe_from):
             return RecentReads()
-        mind = self._read_history.lately(observation.agent, observation.principal)
-        links = tuple(item for item in mind.links if item not in observation.parents)
+        recent = self._read_history.lately(observation.agent, observation.principal)
+        links = tuple(item for item in recent.links if item not in observation.parents)
         if len(links) > rules.max_sources:
             found = self._ledger.items(ids=links, hidden=True, limit=None)
             links = taint.most_telling(observation, found, trust, rules.max_sources)
-        return RecentReads(tuple(item for item in mind.read if item not in observation.parents), links)
+        return RecentReads(tuple(item for item in recent.read if item not in observation.parents), links)
 
     def before_decision(self, agent: str) -> tuple[str, ...]:
         """Items that the agent read since its last reported decision, as many as the policy lets count."""

@@ -34,10 +34,10 @@ class Repairs:
         By name with its options as keywords, or as an object: ``plan(item, "isolate", descendants=True)`` is
         ``plan(item, Isolate(descendants=True))``.
         """
-        made = make_repair(repair, options)
+        chosen = make_repair(repair, options)
         request = RepairRequest(check_name(item, "item", printable=True), reason)
         return await self._core.in_store_thread(
-            engine.prepare, made, request, self._core.view, self._core.policy.repair
+            engine.prepare, chosen, request, self._core.view, self._core.policy.repair
         )
 
     async def dry_run(self, plan: RepairPlan) -> tuple[engine.Preview, ...]:
@@ -47,26 +47,28 @@ class Repairs:
     async def apply(self, plan: RepairPlan, *, by: str = "", caller: Identity | None = None) -> Receipt:
         """Apply a plan, as a whole, if nothing it rests on has changed. New texts pass the gates.
 
-        ``NotYours`` if ``by``, or the ``caller`` of a server, would clear an item it wrote itself.
+        ``by`` (or else the name of a server's ``caller``) is recorded in the receipt. ``NotYours`` if either would
+        clear an item it wrote itself.
         """
         return await self._apply(plan, caller, by=by)
 
-    async def undo(self, receipt_id: str, *, caller: Identity | None = None) -> Receipt:
-        """Put everything back as it was before a repair. ``caller``: as in ``apply``."""
-
+    async def undo(self, receipt_id: str, *, by: str = "", caller: Identity | None = None) -> Receipt:
+        """Put everything back as it was before a repair; of one that was undone in part, the rest. ``by`` and
+        ``caller``: as in ``apply``."""
+        began, signer = now(), _signer(by, caller)
         released: list[Draft] = []
 
-        def ask_and_release(items: Sequence[str]) -> list[Draft]:
+        def check_and_draft_releases(items: Sequence[str]) -> list[Draft]:
             """Called inside the engine's loop: the released items may change from one try to the next."""
             released[:] = self._core.taints.releases_with(items)
             held = [item for item, state in self._core.ledger.states(items).items() if not state.visible]
-            self._ask_before_clearing(caller, [*held, *(draft.subject for draft in released)])
+            self._refuse_own_items(caller, [*held, *(draft.subject for draft in released)], by)
             return released
 
         def work() -> Receipt:
             name = check_name(receipt_id, "receipt", printable=True)
-            receipt = engine.undo(name, self._core.ledger, ask_and_release)
-            self._core.lessons.catch_up()
+            receipt = engine.undo(name, self._core.ledger, check_and_draft_releases, signer)
+            self._core.lessons.catch_up()  # takes what the repair taught off the block list
             items = [step.item for step in receipt.plan.steps]
             acts.info("%d items are as they were before the repair %s, which is undone", len(items), name)
             log_acts(released)
@@ -74,7 +76,9 @@ class Repairs:
                 self._core.taints.hold_what_came_from(items)  # held again, with the items that came from them
             return receipt
 
-        return await self._core.written_back(await self._core.in_store_thread(work))
+        receipt = await self._core.written_back(await self._core.in_store_thread(work))
+        self._core.watchers.tell("undone", self._core.ledger.namespace, receipt, began)
+        return receipt
 
     async def receipts(self) -> tuple[Receipt, ...]:
         """Every repair of this namespace, oldest first."""
@@ -107,7 +111,7 @@ class Repairs:
         if seen and seen != found.seen:
             raise RepairRefused(f"{name} has other steps by now than those shown; look at it again")
         plan = replace(found.plan, reason=f"{found.plan.reason} ({name}, accepted by {person})")
-        return await self._apply(plan, caller, proposals.closing(name, "applied", person))
+        return await self._apply(plan, caller, proposals.closing(name, "applied", person), by=person)
 
     async def dismiss(self, name: str, *, by: str, reason: str = "", caller: Identity | None = None) -> None:
         """Dismiss a proposal: it waits no longer, and is not made again. Held items stay held."""
@@ -140,27 +144,30 @@ class Repairs:
         self, plan: RepairPlan, caller: Identity | None, also: Sequence[Draft] = (), by: str = ""
     ) -> Receipt:
         """``also`` is recorded with the repair or not at all."""
-        began = now()
+        began, signer = now(), _signer(by, caller)
         await self._judge_replacements(plan)
 
         def work() -> Receipt:
             seq = self._core.ledger.head().seq
             shown = [step.item for step in plan.steps if step.action == "show"]
             touched = {step.item for step in plan.steps}
-            back = taking_back(shown, self._core.ledger, touched) if shown else TakenBack()
+            back = taking_back(shown, self._core.ledger, touched, signer) if shown else TakenBack()
             touched |= set(back.states)
             released = [
                 draft
                 for draft in self._core.taints.releases_with([*shown, *back.shown])
                 if draft.subject not in touched
             ]
-            cleared = [*engine.cleared_by(plan), *back.shown, *(draft.subject for draft in released)]
-            cleared += self._core.alignment.condemned_with(shown)
-            self._ask_before_clearing(caller, cleared, by)
-            followed = [*back.drafts, *released, *also]
-            receipt = engine.apply(plan, self._core.ledger, self._core.policy.repair, followed, back.states, seq)
-            log_acts([engine.receipt_draft(receipt), *followed])
-            self._core.lessons.catch_up()
+            shown_again = [*engine.cleared_by(plan), *back.shown, *(draft.subject for draft in released)]
+            # copies that were called harmful because of these items come back with them
+            shown_again += self._core.alignment.copies_condemned_with(shown)
+            self._refuse_own_items(caller, shown_again, by)
+            extra = [*back.drafts, *released, *also]
+            limits = self._core.policy.repair
+            receipt = engine.apply(plan, self._core.ledger, limits, extra, back.states, seq, signer)
+            log_acts([engine.receipt_draft(receipt), *extra])
+            self._core.lessons.catch_up()  # brings the repair to the block list
+            self._core.tell_undone(back.receipts)
             return receipt
 
         receipt = await self._core.written_back(await self._core.in_store_thread(work))
@@ -183,7 +190,14 @@ class Repairs:
                     f"the new text for {step.item} is itself ruled {decision.ruling.label} ({decision.rule})"
                 )
 
-    def _ask_before_clearing(self, caller: Identity | None, items: Sequence[str], by: str = "") -> None:
+    def _refuse_own_items(self, caller: Identity | None, items: Sequence[str], by: str = "") -> None:
         """``NotYours`` if the caller, or the signer, wrote an item that would be shown again."""
         if items and (by or caller is not None):
             require_not_own(caller, by, self._core.ledger.items(ids=items, hidden=True, limit=None))
+
+
+def _signer(by: str, caller: Identity | None) -> str:
+    """The name to record with a repair: of who signs it, else of a server's caller; empty in code that names nobody."""
+    if by:
+        return check_name(by, "by", printable=True)
+    return caller.name if caller is not None else ""

@@ -41,6 +41,9 @@ class Watcher(Protocol):
     def repaired(self, namespace: str, receipt: Receipt, began: int) -> None:
         """A repair was applied."""
 
+    def undone(self, namespace: str, receipt: Receipt, began: int) -> None:
+        """A repair was undone, wholly or in part (``receipt.restored``). A watcher without this method is left out."""
+
 
 class Watchers:
     """All watchers; ``add`` another."""
@@ -55,6 +58,8 @@ class Watchers:
     def tell(self, what: str, *news: Any) -> None:
         """Call the method ``what`` of every watcher."""
         for watcher in self._all:
+            if what == "undone" and not hasattr(watcher, what):
+                continue  # written before there was this method
             try:
                 getattr(watcher, what)(*news)
             except Exception:
@@ -110,6 +115,13 @@ class Tracing:
         if span is not None:
             span.end()
 
+    def undone(self, namespace: str, receipt: Receipt, began: int) -> None:
+        """A span for an undone repair."""
+        facts = {REPAIR: f"undo {receipt.plan.repair}", RECORD: receipt.plan.origin, ITEMS: receipt.restored}
+        span = self._span(UPDATE, namespace, "", facts, began)
+        if span is not None:
+            span.end()
+
     def _span(self, operation: str, store: str, agent: str, facts: dict[str, Any], began: int) -> Span | None:
         if self._tracer is None:
             return None
@@ -138,6 +150,11 @@ class Logging:
         """Log a repair."""
         what = (receipt.plan.repair, receipt.plan.origin, len(receipt.plan.steps))
         log.info("%s of %s: %d steps, receipt %s, %d ms", *what, receipt.id, _ms_since(began))
+
+    def undone(self, namespace: str, receipt: Receipt, began: int) -> None:
+        """Log an undone repair."""
+        what = (receipt.plan.repair, receipt.plan.origin, len(receipt.restored), len(receipt.plan.steps))
+        log.info("%s of %s: %d of %d steps undone, receipt %s, %d ms", *what, receipt.id, _ms_since(began))
 
 
 def _ms_since(began: int) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 from lazaretto.incidents.likeness import KNOWN
 from lazaretto.ledger import Ledger, changes_of
 from lazaretto.ledger.history import changes_so_far
+from lazaretto.ledger.item_state import restored_by
 from lazaretto.ledger.standing import withdrawn
 from lazaretto.ledger.tail import Tail
 from lazaretto.types import BY_PERSON, Event, EventKind, Ruling, reasons_in_order
@@ -112,7 +113,7 @@ class FindingLog:
         self.receipts: dict[str, Event] = {}
         self.repaired: dict[str, list[str]] = {}
         """Item -> the receipts of repairs that name it, oldest first."""
-        self.undone: set[str] = set()
+        self.restored: dict[str, set[str]] = {}
         self.cut: dict[str, int] = {}
         """Item -> the event that cut it loose from its sources."""
 
@@ -237,7 +238,7 @@ class FindingLog:
             self._take_out(item, event.subject)
 
     def _undone(self, event: Event, body: Mapping[str, Any]) -> None:
-        self.undone.add(event.subject)
+        self.restored.setdefault(event.subject, set()).update(restored_by(event))
         for item, fields in body.get("restored", {}).items():
             before, word = self._taken.get(event.subject, {}).get(item), fields.get("ruling")
             mild = word is None or Ruling.from_label(word) <= Ruling.WARN

@@ -300,9 +300,13 @@ class Incidents:
             plan = (event.body or {}).get("plan") or {}
             touched = _changed(plan, items)
             if touched:
-                undone, why = receipt in self._log.undone, str(plan.get("reason", ""))
+                undone, why = self._is_undone(receipt, plan), str(plan.get("reason", ""))
                 found.append(RepairDone(receipt, str(plan.get("repair")), event.time, touched, undone, why))
         return tuple(found)
+
+    def _is_undone(self, receipt: str, plan: Mapping[str, Any]) -> bool:
+        """Whether all steps of a repair were undone."""
+        return {str(step["item"]) for step in plan.get("steps") or ()} <= self._log.restored.get(receipt, set())
 
     def _repairs_of(self, items: Iterable[str]) -> list[tuple[str, Event]]:
         """The receipts that name any of the items, oldest first."""
@@ -320,7 +324,7 @@ class Incidents:
                 says = f"{plan.get('repair')} of {touched} item{'s' * (touched != 1)}" + (
                     f": {plan['reason']}" if plan.get("reason") else ""
                 )
-                taken_back = " (undone since)" if receipt in self._log.undone else ""
+                taken_back = " (undone since)" if self._is_undone(receipt, plan) else ""
                 entries.append(TimelineEntry(event.seq, event.time, event.kind.value, receipt, "", says + taken_back))
         return tuple(sorted(entries, key=lambda entry: entry.seq))
 

@@ -68,7 +68,7 @@ _MOST_PRINCIPALS = 8
 """Principals that are remembered of one name, the latest of them."""
 
 
-def reader_body(principal: str | None) -> dict[str, str]:
+def principal_body(principal: str | None) -> dict[str, str]:
     """The part of an event's body that names the principal: the key, which may be used under several names."""
     behind = key_behind(principal or "")
     return {"principal": behind} if behind.startswith("key:") else {}
@@ -116,7 +116,7 @@ class ReadHistory:
         with self._lock:
             self._follow()
             mine = self._in_mind(agent)
-            key = _log_of(reader_body(principal).get("principal", ""))
+            key = _log_of(principal_body(principal).get("principal", ""))
             if key not in self._read:
                 return mine
             also = self._in_mind(key)
@@ -161,7 +161,7 @@ class ReadHistory:
 
     def _follow_event(self, event: Event) -> None:
         body = event.body or {}
-        principal = reader_body(body.get("principal")).get("principal", "")
+        principal = principal_body(body.get("principal")).get("principal", "")
         if principal:
             self._note_name(event.agent, principal)
         if event.kind is EventKind.RETRIEVED:

@@ -109,7 +109,7 @@ class Alignment:
         """The copies that a decision on an item was handed on to, each with the label, even if replaced since."""
         return {copy: _label(event) for copy, event in self._handed_on(item, decision).items()}
 
-    def condemned_with(self, items: Collection[str]) -> list[str]:
+    def copies_condemned_with(self, items: Collection[str]) -> list[str]:
         """Copies that are blocked by a decision on one of these items. Their writers may not change that decision."""
         found = [self._handed_on(item, None) for item in items]
         return [copy for by_copy in found for copy, event in by_copy.items() if _label(event) == "harmful"]

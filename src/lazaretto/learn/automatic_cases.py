@@ -15,7 +15,7 @@ from typing import Any
 from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.records import Case, Label
 from lazaretto.gates.engine.gate_set import GateSet
-from lazaretto.gates.protocol import FOR_ITS_SOURCE, Gate
+from lazaretto.gates.protocol import FOR_ITS_WRITER, Gate
 from lazaretto.learn.admission import CURATOR, GATE, advice_of, why_refused, with_memory_gate
 from lazaretto.learn.curate import FailedCase, extract_lesson
 from lazaretto.learn.lessons import repair_lessons
@@ -105,7 +105,7 @@ class AutomaticCases:
             return None
         rule = str(found.report.get("rule", "")).rpartition(":")[2]
         pictured = self._ledger.item(item).image is not None and not found.content.description
-        if rule in FOR_ITS_SOURCE or pictured:  # held for its source, or for a picture without a description
+        if rule in FOR_ITS_WRITER or pictured:  # held for its source, or for a picture without a description
             return None
         return found
 

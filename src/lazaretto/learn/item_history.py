@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from lazaretto.ledger import Ledger
+from lazaretto.ledger.item_state import restored_by
 from lazaretto.ledger.standing import taken_back
 from lazaretto.provenance.taint import BECAUSE, FOR_DESCENT
 from lazaretto.types import BY_PERSON, COPY_OF, MACHINE, Event, EventKind, Ruling
@@ -24,7 +25,7 @@ class ItemHistory:
     """The events about one item, sorted by kind and by whether they still count."""
 
     def __init__(self, events: Iterable[Event], undone: Collection[str]) -> None:
-        """``undone``: receipts of repairs that were undone."""
+        """``undone``: receipts of repairs that were undone for this item."""
         recorded = sorted(events, key=lambda event: event.seq)
         back = [event for event in recorded if event.kind is EventKind.WITHDRAWN]
         gone = taken_back(back)
@@ -91,10 +92,11 @@ class ItemHistories:
         for event in self._ledger.events_about(items, _KINDS) if items else ():
             events[event.subject].append(event)
         receipts = {name for about in events.values() for event in about if (name := _receipt(event))}
-        undone = (
-            {event.subject for event in self._ledger.events_about(receipts, (EventKind.UNDONE,))} if receipts else ()
-        )
-        return {item: ItemHistory(about, undone) for item, about in events.items()}
+        undone = self._ledger.events_about(receipts, (EventKind.UNDONE,)) if receipts else ()
+        return {
+            item: ItemHistory(about, {event.subject for event in undone if item in restored_by(event)})
+            for item, about in events.items()
+        }
 
 
 def flags(body: Mapping[str, Any] | None) -> bool:

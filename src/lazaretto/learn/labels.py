@@ -35,8 +35,11 @@ class Labels:
         alignment: Alignment,
         *,
         observes: bool = False,
+        undone: Callable[[Sequence[str]], None] = lambda _receipts: None,
     ) -> None:
-        """``tell`` passes the ruling on an item to the gates that learn; with ``observes`` no repair is asked for."""
+        """``tell`` passes the ruling on an item to the gates that learn; with ``observes`` no repair is asked for;
+        ``undone`` gets the receipts of repairs that a label undoes."""
+        self._undone = undone
         self._copies, self._alignment = copies, alignment
         self._ledger, self._taints, self._lessons, self._tell = ledger, taints, lessons, tell
         self._observes = observes
@@ -59,7 +62,7 @@ class Labels:
 
     def _refuse_own(self, item: str, by: str, caller: Identity | None) -> None:
         """``NotYours`` where the label of an item blocked a copy that the caller wrote."""
-        require_not_own(caller, by, self._items(self._alignment.condemned_with([item])))
+        require_not_own(caller, by, self._items(self._alignment.copies_condemned_with([item])))
 
     def _harmful(self, item: str, by: str, caller: Identity | None) -> Event:
         for _ in range(_TRIES):
@@ -89,7 +92,7 @@ class Labels:
         for _ in range(_TRIES):
             seq = self._ledger.head().seq
             self._refuse_own(item, by, caller)
-            state, back = self._ledger.state(item), taking_back([item], self._ledger)
+            state, back = self._ledger.state(item), taking_back([item], self._ledger, by=by)
             copies = self._copies_of(item, "benign", without=back.states) if with_copies else {}
             own = {copy.id for copy in self._items(list(copies)) if is_own(caller, by, copy)} if copies else set()
             copies = {copy: stands for copy, stands in copies.items() if copy not in own}
@@ -115,6 +118,7 @@ class Labels:
                 continue  # an item changed in between: work out again which repairs are taken back
             self._lessons.catch_up()
             log_acts(drafts)
+            self._undone(back.receipts)
             return event
         raise StoreUnavailable(f"items that came from {item} keep changing; nothing was recorded, try again")
 
@@ -147,7 +151,7 @@ class Labels:
         found = self._copies.settled_with(self._ledger.item(item), label)
         receipts = engine.receipts(self._ledger) if found else ()
         origins = {
-            receipt.plan.origin for receipt in receipts if not receipt.undone and receipt.plan.repair not in STAYS
+            receipt.plan.origin for receipt in receipts if not receipt.restored and receipt.plan.repair not in STAYS
         }
         return {copy: state for copy, state in found.items() if copy not in without and copy not in origins}
 

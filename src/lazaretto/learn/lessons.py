@@ -13,6 +13,7 @@ from typing import Any
 
 from lazaretto.gates.protocol import REPAIR, UNDONE, WITHDRAWN
 from lazaretto.ledger import Ledger
+from lazaretto.ledger.item_state import restored_by
 from lazaretto.ledger.standing import standing_events
 from lazaretto.ledger.tail import Tail
 from lazaretto.provenance.graph import ProvenanceGraph
@@ -92,12 +93,14 @@ class Lessons:
             verdicts = (repair_verdict(event.subject, Ruling.ALLOW, WITHDRAWN),)
             self._tell(self._ledger.item(event.subject), Ruling.ALLOW, verdicts)
         else:
-            self._take_back(event.subject)
+            self._take_back(event.subject, restored_by(event))
 
-    def _take_back(self, receipt: str) -> None:
-        """Forget the lesson of a repair that was undone, and teach the ruling from before it again."""
+    def _take_back(self, receipt: str, restored: Collection[str]) -> None:
+        """Forget the lessons of a repair on the items for which it was undone, and teach earlier rulings again."""
         for event in self._ledger.events(subject=receipt, kinds=(EventKind.REPAIRED,)):
             for item, _, _ in repair_lessons(event.body or {}):
+                if item not in restored:
+                    continue  # this step stands
                 observation = self._ledger.item(item)
                 self._tell(observation, Ruling.ALLOW, (repair_verdict(item, Ruling.ALLOW, UNDONE),))
                 self._restore(observation, receipt)
@@ -123,7 +126,7 @@ def _decided_items(event: Event) -> list[str]:
     """The items on which an event makes, takes back or undoes a decision."""
     body = event.body or {}
     if event.kind is EventKind.UNDONE:
-        return [str(item) for item in body.get("restored") or ()]
+        return sorted(restored_by(event))
     if event.kind is EventKind.REPAIRED:
         return [str(step["item"]) for step in (body.get("plan") or {}).get("steps") or () if step["action"] == "show"]
     return [] if COPY_OF in body else [event.subject]

@@ -18,6 +18,7 @@ from lazaretto.learn.alignment import Aligned, Alignment
 from lazaretto.learn.lessons import Lessons
 from lazaretto.ledger import ItemState, Ledger, changes_of, fingerprints, with_change
 from lazaretto.ledger.history import states_before
+from lazaretto.ledger.item_state import restored_by
 from lazaretto.ledger.standing import standing_events, taken_back, withdrawn
 from lazaretto.provenance import taint
 from lazaretto.provenance.taint_rulings import TaintRulings, log_acts
@@ -215,8 +216,8 @@ class Withdrawals:
     def _undone(self, event: Event) -> bool:
         """Whether an event is the release of a repair that was undone since."""
         receipt = (event.body or {}).get("receipt")
-        undone = self._ledger.events(subject=receipt, kinds=(EventKind.UNDONE,), limit=1) if receipt else ()
-        return bool(list(undone))
+        undone = self._ledger.events(subject=receipt, kinds=(EventKind.UNDONE,)) if receipt else ()
+        return any(event.subject in restored_by(one) for one in undone)
 
     def _restore(self, plan: _Plan, item: str, gone: Sequence[int], was: ItemState, cause: Mapping[str, Any]) -> None:
         stood = {"hidden": was.hidden, "ruling": None if was.ruling is None else was.ruling.label}
@@ -365,7 +366,7 @@ class Withdrawals:
         item, label = labelled.subject, str((labelled.body or {}).get("label"))
         held: tuple[str, ...] = tuple(draft.subject for draft in plan.tainted)
         if label == "harmful":
-            freed = self._taints.without_cause([item])
+            freed = self._taints.release_without_cause([item])
             plan.released += freed
         elif self._ledger.state(item).held:
             held += self._taints.hold_what_came_from([item], plan.tainted)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lazaretto.types import EventKind, Ruling
+from lazaretto.types import Event, EventKind, Ruling
 
 FIELDS = ("channel", "image", "hidden", "erased", "superseded_by", "ruling")
 """The columns of an item that events may change."""
@@ -116,6 +116,11 @@ def changes_of(kind: EventKind, subject: str, body: Mapping[str, Any] | None) ->
         yield from _undo_changes(body)
     elif kind is EventKind.WITHDRAWN:
         yield from _undo_changes({"restored": {subject: body["was"]}})
+
+
+def restored_by(event: Event) -> set[str]:
+    """The items that an ``UNDONE`` event puts back as they were; a repair may be undone in part."""
+    return {str(item) for item in (event.body or {}).get("restored") or ()}
 
 
 def _repair_changes(receipt: Mapping[str, Any]) -> Iterator[Change]:

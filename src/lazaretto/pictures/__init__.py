@@ -82,13 +82,13 @@ def frames_for_judges(found: Opened, *, side: int = SIDE) -> Picture:
     return Picture(found.header, found.frame_count, tuple(frames))
 
 
-def hold_workers() -> None:
-    """The worker processes stay until as many ``release_workers`` were called."""
+def retain_picture_workers() -> None:
+    """The worker processes stay until as many ``drop_picture_workers`` were called."""
     shared_pool().hold()
 
 
-def release_workers() -> None:
-    """The last one to let go ends them; a later picture starts them anew."""
+def drop_picture_workers() -> None:
+    """The last caller ends them; a later picture starts them anew."""
     shared_pool().release()
 
 

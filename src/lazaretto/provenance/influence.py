@@ -14,7 +14,7 @@ import math
 from array import array
 from collections.abc import Callable, Iterator
 
-from lazaretto.ledger.item_state import changes_of
+from lazaretto.ledger.item_state import changes_of, restored_by
 from lazaretto.types import Event, EventKind
 
 STATE_KINDS = (
@@ -72,7 +72,7 @@ class InfluenceState:
         if event.kind is EventKind.REPAIRED:
             self._cut(event.subject, [(number(parent), number(child)) for parent, child in _cuts_of(event)])
         elif event.kind is EventKind.UNDONE:
-            self._undo_cuts(event.subject)
+            self._undo_cuts(event.subject, {number(item) for item in restored_by(event)})
 
     def _cut(self, receipt: str, pairs: list[tuple[int, int]]) -> None:
         fresh = [(parent, child) for parent, child in pairs if child not in self.cuts.get(parent, ())]
@@ -81,8 +81,13 @@ class InfluenceState:
         if fresh:
             self._cuts_by_receipt[receipt] = fresh
 
-    def _undo_cuts(self, receipt: str) -> None:
-        for parent, child in self._cuts_by_receipt.pop(receipt, ()):
+    def _undo_cuts(self, receipt: str, restored: set[int]) -> None:
+        pairs = self._cuts_by_receipt.pop(receipt, [])
+        if stays := [pair for pair in pairs if pair[1] not in restored]:
+            self._cuts_by_receipt[receipt] = stays
+        for parent, child in pairs:
+            if child not in restored:
+                continue
             self.cuts[parent].discard(child)
             if not self.cuts[parent]:
                 del self.cuts[parent]

@@ -122,8 +122,8 @@ class TaintRulings:
         log_acts(drafts)
         return tuple(draft.subject for draft in drafts)
 
-    def without_cause(self, items: Sequence[str]) -> tuple[str, ...]:
-        """Release the items that are held only for their descent, none of which is held."""
+    def release_without_cause(self, items: Sequence[str]) -> tuple[str, ...]:
+        """Release those of the items that are held only for what they came from, if nothing of that is held now."""
         free = [item for item in items if taint.held_for_nothing(item, self._ledger, self._graph)]
         drafts = [Draft(EventKind.RELEASED, item, body={"by": MACHINE, taint.BECAUSE: [item]}) for item in free]
         drafts += [draft for draft in self.releases_with(free) if draft.subject not in free] if free else []

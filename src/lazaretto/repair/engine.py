@@ -1,8 +1,11 @@
 """Plan, price, dry run, apply, receipt, undo: the way of every repair.
 
 A plan carries the state of each item it touches. Applying compares these with the ledger inside the transaction, so a
-plan is applied to the states it was made for, as a whole or not at all; likewise undoing. ``ledger/item_state.py`` has
-the effect of a step on an item.
+plan is applied to the states it was made for, as a whole or not at all; likewise undoing.
+
+The effect of a step on an item is in four places: the state that the store derives from the receipt
+(``ledger/item_state.py``), the events that follow the receipt (``_drafts``), the state that is expected after all of
+them (``_state_after``; a test compares both), and cut edges (``provenance/influence.py``).
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
@@ -20,6 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from lazaretto.errors import InputError, RepairRefused, StaleState, UnknownItem
 from lazaretto.ledger import ItemState, Ledger, seen_draft
+from lazaretto.ledger.item_state import restored_by
 from lazaretto.ledger.standing import standing_events
 from lazaretto.policy import RepairLimits
 from lazaretto.provenance.taint import MADE_FROM, REPEATS, spread_of
@@ -121,15 +125,16 @@ def apply(
     also: Sequence[Draft] = (),
     states: Mapping[str, ItemState] | None = None,
     no_label_after: int | None = None,
+    by: str = "",
 ) -> Receipt:
-    """Apply the plan, as a whole, and return the receipt.
+    """Apply the plan, as a whole, and return the receipt. ``by`` applies it, and is recorded.
 
     ``also`` is recorded with it or not at all, and only while items stand as in ``states``; nothing is recorded if a
     person labelled one of them after the event ``no_label_after``.
     """
     check_limits(plan, limits)
     check_plan(plan, ledger)
-    receipt, drafts = drafted(plan, ledger)
+    receipt, drafts = drafted(plan, ledger, by)
     try:
         stood = {**(states or {}), **states_before(plan)}
         ledger.append([*drafts, *also], states=stood, no_label_after=no_label_after)
@@ -158,7 +163,7 @@ def states_after(plan: RepairPlan) -> dict[str, ItemState]:
     return {step.item: _state_after(_state_before(step), step) for step in plan.steps}
 
 
-def drafted(plan: RepairPlan, ledger: Ledger) -> tuple[Receipt, list[Draft]]:
+def drafted(plan: RepairPlan, ledger: Ledger, by: str = "") -> tuple[Receipt, list[Draft]]:
     """A plan's receipt and the events that apply it, for a caller that appends them together with others."""
     started = time.perf_counter()
     receipt = Receipt(
@@ -167,19 +172,24 @@ def drafted(plan: RepairPlan, ledger: Ledger) -> tuple[Receipt, list[Draft]]:
         after={step.item: state_hash(_state_after(_state_before(step), step)) for step in plan.steps},
         cost=Cost(ms=(time.perf_counter() - started) * 1000, calls=int(plan.price.get("model_calls", 0))),
         time=time.time(),
+        by=by,
     )
     return receipt, _drafts(receipt, ledger)
 
 
 def undo(
-    receipt_id: str, ledger: Ledger, also: Callable[[Sequence[str]], Sequence[Draft]] = lambda _items: ()
+    receipt_id: str,
+    ledger: Ledger,
+    also: Callable[[Sequence[str]], Sequence[Draft]] = lambda _items: (),
+    by: str = "",
 ) -> Receipt:
-    """Put everything back as it was before the receipt's repair.
+    """Put everything back as it was before the receipt's repair; of one that was undone in part, the rest.
 
     ``also(items)`` gets the items that can be used after the undoing, and returns further events of its transaction.
+    ``by`` is recorded.
 
-    Refused when it was undone already, when an item has changed since, and when a later repair that still stands
-    touches one of its items: that one has to be undone first.
+    Refused when all of it was undone already, when an item has changed since, and when a later repair that still
+    stands touches one of its items: that one has to be undone first.
     """
     for _ in range(_TRIES):
         seq = ledger.head().seq
@@ -188,28 +198,34 @@ def undo(
             raise RepairRefused(f"{receipt_id} was already undone")
         _refuse_overtaken(receipt, ledger)
         restored: dict[str, dict[str, Any]] = {}
-        for step in receipt.plan.steps:
+        steps = standing_steps(receipt)
+        for step in steps:
             restored[step.item] = dict(step.detail["was"])
             if step.action == "replace":
                 restored[step.detail["replacement"]["id"]] = {"hidden": True}
-        draft = Draft(EventKind.UNDONE, receipt_id, body={"restored": restored})
-        after = states_after(receipt.plan)
-        free = [step.item for step in receipt.plan.steps if not _state_before(step).held]
+        draft = undone_draft(receipt_id, restored, by)
+        after = {step.item: _state_after(_state_before(step), step) for step in steps}
+        free = [step.item for step in steps if not _state_before(step).held]
         try:
             ledger.append([draft, *also(free)], states=after, no_repair_after=seq, no_label_after=seq)
         except StaleState as stale:
             if stale.item in after:
                 raise RepairRefused(f"{stale.item} has changed since {receipt_id}; plan a new repair instead") from None
             continue  # another repair came in between: does it touch our items?
-        return replace(receipt, undone=True)
+        return _with_restored(receipt, [step.item for step in receipt.plan.steps])
     raise RepairRefused(f"{receipt_id}: other repairs keep coming in; nothing was changed, try again")
 
 
+def undone_draft(receipt: str, restored: Mapping[str, Mapping[str, Any]], by: str = "") -> Draft:
+    """The event that undoes a repair for the items in ``restored``."""
+    return Draft(EventKind.UNDONE, receipt, body={"restored": restored, **({"by": by} if by else {})})
+
+
 def _refuse_overtaken(receipt: Receipt, ledger: Ledger) -> None:
-    items = set(receipt.after)
+    items = {step.item for step in standing_steps(receipt)}
     seq = next(event.seq for event in ledger.events(subject=receipt.id, kinds=(EventKind.REPAIRED,)))
     for other in receipts(ledger, after=seq):
-        if not other.undone and items & set(other.after):
+        if items & {step.item for step in standing_steps(other)}:
             raise RepairRefused(f"{other.id} has repaired the same items since {receipt.id}; undo that one first")
     for event in standing_events(ledger, (EventKind.LABELLED,), after=seq):
         if event.subject in items:
@@ -219,26 +235,38 @@ def _refuse_overtaken(receipt: Receipt, ledger: Ledger) -> None:
 def find_receipt(receipt_id: str, ledger: Ledger) -> Receipt:
     """A receipt by its id."""
     found: Receipt | None = None
-    undone = False
+    restored: set[str] = set()
     for event in ledger.events(subject=receipt_id, kinds=(EventKind.REPAIRED, EventKind.UNDONE)):
         if event.kind is EventKind.UNDONE:
-            undone = True
+            restored |= restored_by(event)
         elif event.body is not None:
             found = _receipt_of(event.body)
     if found is None:
         raise UnknownItem(receipt_id, ledger.namespace, "receipt")
-    return replace(found, undone=undone)
+    return _with_restored(found, restored)
 
 
 def receipts(ledger: Ledger, after: int = 0) -> tuple[Receipt, ...]:
     """Every repair of this namespace, oldest first; only those past the event ``after``."""
     found: dict[str, Receipt] = {}
+    restored: dict[str, set[str]] = {}
     for event in ledger.events(after=after, kinds=(EventKind.REPAIRED, EventKind.UNDONE)):
         if event.kind is EventKind.REPAIRED and event.body is not None:
             found[event.subject] = _receipt_of(event.body)
         elif event.subject in found:
-            found[event.subject] = replace(found[event.subject], undone=True)
-    return tuple(found.values())
+            restored.setdefault(event.subject, set()).update(restored_by(event))
+    return tuple(_with_restored(receipt, restored.get(name, ())) for name, receipt in found.items())
+
+
+def standing_steps(receipt: Receipt) -> tuple[RepairStep, ...]:
+    """The steps of a repair that were not undone."""
+    return tuple(step for step in receipt.plan.steps if step.item not in receipt.restored)
+
+
+def _with_restored(receipt: Receipt, items: Collection[str]) -> Receipt:
+    """The receipt with those of its items that are as before the repair."""
+    restored = tuple(step.item for step in receipt.plan.steps if step.item in items)
+    return replace(receipt, restored=restored, undone=len(restored) == len(receipt.plan.steps))
 
 
 def state_hash(state: ItemState) -> str:

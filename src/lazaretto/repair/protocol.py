@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
+from lazaretto.errors import InputError
 from lazaretto.provenance.carrying import reused_content
 from lazaretto.types import Correction, Observation, RepairPlan
 
@@ -33,7 +34,10 @@ class RepairRequest:
 
 @dataclass(frozen=True, slots=True)
 class RepairView:
-    """The view a repair may look at: read-only, and of one namespace alone."""
+    """What a repair may look at, of one namespace.
+
+    ``ledger`` is the guard's own: nothing keeps a repair from writing to it. It must not: the engine applies the plan.
+    """
 
     ledger: Ledger
     graph: ProvenanceGraph
@@ -46,6 +50,13 @@ class RepairView:
     correction: Callable[[str, Collection[str]], PutRight | None] = lambda _, __: None
     """For a poisoned item and everything that may be tainted by it: a function that corrects texts that repeat it,
     from memories that are not among these; None if no trusted memory contradicts the poison."""
+
+
+def hops_of(descendants: bool, max_hops: int | None) -> int | None:
+    """How far a repair follows what came from its item; ``InputError`` for a distance without ``descendants``."""
+    if max_hops is not None and not descendants:
+        raise InputError("max_hops", "is given without descendants", "Give descendants too, or leave it out")
+    return max_hops if descendants else 0
 
 
 @runtime_checkable

@@ -18,7 +18,7 @@ from lazaretto.models.record_embedding import embed, tags_block
 from lazaretto.provenance.carrying import recorded_spans
 from lazaretto.provenance.text_edits import corrected, difference, without_spans
 from lazaretto.repair.engine import replacement
-from lazaretto.repair.protocol import RepairRequest, RepairView
+from lazaretto.repair.protocol import RepairRequest, RepairView, hops_of
 from lazaretto.types import REBUILT, Channel, Correction, MemoryFields, Observation, RepairPlan, RepairStep, new_id
 
 TRUSTED_NEEDED = 3
@@ -120,7 +120,7 @@ class Rewrite:
 
     def plan(self, request: RepairRequest, view: RepairView) -> RepairPlan:
         """One step for the item, and with ``descendants`` one for each thing made from it."""
-        reached = view.graph.blast_radius(request.item, max_hops=self.max_hops if self.descendants else 0)
+        reached = view.graph.blast_radius(request.item, max_hops=hops_of(self.descendants, self.max_hops))
         ids = [request.item, *(step.id for step in reached.items)]
         steps = []
         for item in ids:

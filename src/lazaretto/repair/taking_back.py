@@ -9,7 +9,7 @@ from typing import Any
 
 from lazaretto.ledger import ItemState, Ledger
 from lazaretto.repair import engine
-from lazaretto.types import Draft, EventKind, Receipt, RepairStep
+from lazaretto.types import Draft, Receipt, RepairStep
 
 STAYS = frozenset({"release", "rollback"})
 """Repairs that do not follow from a suspicion against the item they start from."""
@@ -27,25 +27,27 @@ class TakenBack:
     left: list[str] = field(default_factory=list)
     """Items that were changed since: they stay as they are."""
     receipts: list[str] = field(default_factory=list)
+    """Repairs that are undone by it, wholly or in part."""
+    by: str = ""
 
 
-def taking_back(origins: Collection[str], ledger: Ledger, without: Collection[str] = ()) -> TakenBack:
-    """Events that take back every repair that started from these items; items in ``without`` stay as they are."""
-    found = TakenBack()
+def taking_back(origins: Collection[str], ledger: Ledger, without: Collection[str] = (), by: str = "") -> TakenBack:
+    """Events that take back every repair that started from these items; items in ``without`` stay as they are. ``by``
+    is recorded."""
+    found = TakenBack(by=by)
     touched = set(without)  # and by later repairs that stand
     for receipt in reversed(engine.receipts(ledger)):
-        if receipt.undone:
-            continue
+        standing = {step.item for step in engine.standing_steps(receipt)}
         follows = receipt.plan.origin in origins and receipt.plan.repair not in STAYS
-        if follows and set(receipt.after) - set(origins):  # the item itself is decided elsewhere
+        if follows and standing - set(origins):  # the item itself is decided elsewhere
             _undo(receipt, touched, set(origins), ledger, found)
         else:
-            touched |= set(receipt.after)
+            touched |= standing
     return found
 
 
 def _undo(receipt: Receipt, touched: set[str], origins: set[str], ledger: Ledger, found: TakenBack) -> None:
-    steps = [step for step in receipt.plan.steps if step.item not in origins]
+    steps = [step for step in engine.standing_steps(receipt) if step.item not in origins]
     after = engine.states_after(receipt.plan)
     new = [str(step.detail["replacement"]["id"]) for step in steps if step.action == "replace"]
     now = ledger.states([*(step.item for step in steps), *new])
@@ -65,7 +67,7 @@ def _undo(receipt: Receipt, touched: set[str], origins: set[str], ledger: Ledger
     if not restored:
         return  # it still stands, and can be undone by hand
     found.receipts.append(receipt.id)
-    found.drafts.append(Draft(EventKind.UNDONE, receipt.id, body={"restored": restored}))
+    found.drafts.append(engine.undone_draft(receipt.id, restored, found.by))
 
 
 def _as_before(step: RepairStep) -> dict[str, dict[str, Any]]:

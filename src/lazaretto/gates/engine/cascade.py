@@ -76,10 +76,10 @@ def cleared(
         for v in verdicts
         if v.gate not in settling
         and is_gray(v, policy)
-        and all(v.gate in (_settled_by(a) or (v.gate,)) for a in answers)
+        and all(v.gate in (_gates_answered_by(a) or (v.gate,)) for a in answers)
     )
 
 
-def _settled_by(answer: Verdict) -> tuple[str, ...]:
+def _gates_answered_by(answer: Verdict) -> tuple[str, ...]:
     """The gates whose questions a settling verdict answers; none named: all."""
     return tuple(str(evidence.data[SETTLES]) for evidence in answer.evidence if SETTLES in evidence.data)

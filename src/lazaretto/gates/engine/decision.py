@@ -12,7 +12,7 @@ from typing import Any
 
 from lazaretto.gates.engine.cascade import ANSWERED, cleared
 from lazaretto.gates.engine.runner import Examination
-from lazaretto.gates.protocol import BLOCKLIST, CALLED_BENIGN, FOR_ITS_SOURCE, NEARLY_BENIGN, OVER
+from lazaretto.gates.protocol import BLOCKLIST, CALLED_BENIGN, FOR_ITS_WRITER, NEARLY_BENIGN, OVER
 from lazaretto.policy import ChannelPolicy
 from lazaretto.types import Cost, Decision, Evidence, GateRun, Ruling, RunStatus, Verdict, plain
 
@@ -40,8 +40,8 @@ def ruling_body(decision: Decision) -> dict[str, Any]:
 
     A memory that is erased later must not live on in the ruling on another.
     """
-    quoting = {v.replacement for v in decision.verdicts if v.rule in FOR_ITS_SOURCE}
-    verdicts = tuple(replace(v, replacement=None) if v.rule in FOR_ITS_SOURCE else v for v in decision.verdicts)
+    quoting = {v.replacement for v in decision.verdicts if v.rule in FOR_ITS_WRITER}
+    verdicts = tuple(replace(v, replacement=None) if v.rule in FOR_ITS_WRITER else v for v in decision.verdicts)
     offered = None if decision.replacement in quoting else decision.replacement
     body: dict[str, Any] = plain(replace(decision, verdicts=verdicts, replacement=offered))
     del body["kept"]  # an item of its own says so
@@ -121,7 +121,7 @@ def settled_by_word(verdict: Verdict, known: Collection[str]) -> bool:
     """
     claims = [evidence.data for evidence in verdict.evidence if evidence.kind == "claim" and evidence.data.get("with")]
     disputed = {str(i) for data in claims if data.get("relation") in _DISPUTES for i in data["with"]}
-    return disputed <= set(known) and (verdict.rule not in FOR_ITS_SOURCE or bool(disputed))
+    return disputed <= set(known) and (verdict.rule not in FOR_ITS_WRITER or bool(disputed))
 
 
 _DISPUTES = ("contradicts", "updates")

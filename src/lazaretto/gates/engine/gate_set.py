@@ -15,7 +15,7 @@ from lazaretto.gates.engine.thresholds import Thresholds
 from lazaretto.gates.protocol import Corrector, Finder, Gate, GateContext, Indexer, Learner
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.vectors import ClaimRow
-from lazaretto.pictures import hold_workers, release_workers
+from lazaretto.pictures import drop_picture_workers, retain_picture_workers
 from lazaretto.policy import Policy, Stage, plugins
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import Channel, Correction, Decision, Observation, Ruling, Verdict
@@ -63,7 +63,7 @@ class GateSet:
         self._indexer = next((gate for gate in gates.values() if isinstance(gate, Indexer)), None)
         self._correctors = {name: gate for name, gate in gates.items() if isinstance(gate, Corrector)}
         self._finder = next((gate for gate in gates.values() if isinstance(gate, Finder)), None)
-        hold_workers()
+        retain_picture_workers()
         self._open = True
 
     async def judge(self, observation: Observation) -> Decision:
@@ -129,7 +129,7 @@ class GateSet:
         """Let the gates' threads go, and the processes that open pictures where no other guard needs them."""
         if self._open:
             self._open = False
-            release_workers()
+            drop_picture_workers()
         for slot in self.slots.values():
             slot.close()
 

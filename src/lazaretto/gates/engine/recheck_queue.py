@@ -76,7 +76,7 @@ class RecheckSchedule:
 
 
 TENDED = "tend"
-"""Subject of the NOTED events that record rechecks."""
+"""Subject of the NOTED events that record rechecks; the stored word is older than the name."""
 HORIZON = 60_000
 """Events that are read back when a ledger is opened."""
 _KINDS = (
