@@ -88,9 +88,7 @@ class EventKind(StrEnum):
     RETRIEVED = "retrieved"  # an agent read an item
     SENT = "sent"  # an item was passed to an agent
     DERIVED = "derived"  # an item turned out to be derived from another (a late edge)
-    INFLUENCED = (
-        "influenced"  # an item probably shaped another: subject and `target`, or the shaped one and its `sources`
-    )
+    INFLUENCED = "influenced"  # with `sources`: they probably shaped the subject; with `target`: the subject shaped it
     RULED = "ruled"  # the guard decided about an item
     REPORTED = "reported"  # an outcome: a decision an agent took, and how it went
     LABELLED = "labelled"  # a person labelled an item harmful or benign
@@ -485,6 +483,7 @@ class Receipt:
     after: Mapping[str, str]
     """Item id -> hash of its state after. Both are kept for auditors: undoing compares the states of the plan."""
     cost: Cost
+    """Of planning: model calls, and the time to work out the states; not the time of the transaction."""
     time: float
     undone: bool = False
     """Whether all of its steps were undone."""
@@ -492,7 +491,7 @@ class Receipt:
     foreign: tuple[WrittenBack, ...] = ()
     """Records in stores of the caller's own that it touches, and whether they follow it by now."""
     by: str = ""
-    """Who applied it: a person or a caller; empty for the guard itself, and for code that names nobody."""
+    """The person or caller that applied it; empty for the guard itself, and for code that names nobody."""
     restored: tuple[str, ...] = ()
     """Its items whose step was undone. When an item turns out to be fine, repairs made because of it are undone
     but for items that were changed since."""

@@ -265,7 +265,7 @@ async def test_a_log_that_is_opened_late_knows_what_one_knows_that_followed(open
     opened, late = FindingLog(guard.ledger), HoldLog(guard.ledger)
     opened.follow()
     late.follow()
-    for name in ("findings", "waiting", "receipts", "undone", "cut", "repaired"):
+    for name in ("findings", "waiting", "receipts", "restored", "cut", "repaired"):
         assert getattr(opened, name) == getattr(followed, name), name
     assert late.turns == holds.turns and len(followed.findings) > 10
 

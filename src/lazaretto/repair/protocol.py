@@ -34,7 +34,7 @@ class RepairRequest:
 
 @dataclass(frozen=True, slots=True)
 class RepairView:
-    """What a repair may look at, of one namespace.
+    """The data a repair may read, of one namespace.
 
     ``ledger`` is the guard's own: nothing keeps a repair from writing to it. It must not: the engine applies the plan.
     """
