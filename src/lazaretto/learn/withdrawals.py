@@ -217,7 +217,7 @@ class Withdrawals:
         """Whether an event is the release of a repair that was undone since."""
         receipt = (event.body or {}).get("receipt")
         undone = self._ledger.events(subject=receipt, kinds=(EventKind.UNDONE,)) if receipt else ()
-        return any(event.subject in restored_by(one) for one in undone)
+        return any(event.subject in restored_by(undoing) for undoing in undone)
 
     def _restore(self, plan: _Plan, item: str, gone: Sequence[int], was: ItemState, cause: Mapping[str, Any]) -> None:
         stood = {"hidden": was.hidden, "ruling": None if was.ruling is None else was.ruling.label}
