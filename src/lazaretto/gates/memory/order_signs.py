@@ -93,22 +93,34 @@ _WHO = (
     r"|responsables?|client[es]?|auditeur|contrôleur|inspecteur|sécurité|direction)"
 )
 """People who control reports."""
-_KEPT_FROM = (
-    rf"(?:without (?:telling|informing|notifying|alerting) (?:the |your |our )?{_WHO}"
+_KEPT_FROM = re.compile(
+    rf"\b(?:without (?:telling|informing|notifying|alerting) (?:the |your |our )?{_WHO}"
     rf"|(?:do not|don['’]t|never) (?:tell|inform|notify|mention (?:it|this) to) (?:the |your |our )?{_WHO}"
     rf"|(?:do not|don['’]t) let (?:the |your |our )?{_WHO} know|keep (?:it|this) from (?:the |your |our )?{_WHO}"
     rf"|ohne (?:den|die|das|der) {_WHO} zu (?:informieren|unterrichten|benachrichtigen)"
     rf"|sag(?:e|t)? (?:dem|der|den) {_WHO} nichts(?: davon)?"
     rf"|sin (?:avisar|informar|decírselo|decir nada) (?:al?|a la|a los) ?{_WHO}"
     rf"|no se lo dig(?:as|a|áis) (?:al?|a la) ?{_WHO}"
-    rf"|sans (?:prévenir|informer|avertir) (?:le |la |les |l['’]){_WHO})\b(?! first\b)"
+    rf"|sans (?:prévenir|informer|avertir) (?:le |la |les |l['’]){_WHO})\b"
+    r"(?!['’]| (?:first|which|who|whose|where|an?|that an?|about (?:other|another))\b)", re.I
+)  # fmt: skip
+"""A person does not hear of the change; "do not tell the reviewers which wine is which" keeps another thing."""
+_ALTERS = (
+    r"set(?! up)|lower|raise|round|remove|delete|change|backdate|replace|adjust|drop|cut|strike"
+    r"|setze?t?|änder[en]|streiche?t?|lösche?t?|runde?t?|cambi(?:a|ad|e)|borr(?:a|ad|e)|elimin(?:a|ad|e)"
+    r"|redonde(?:a|ad|e)|chang(?:e|ez)|supprim(?:e|ez)|arrondi(?:s|ssez)"
 )
-_CHANGES = (
-    r"(?:set|enter|report|mark|record|lower|raise|round|remove|delete|change|leave|log|write|put|backdate|replace|adjust"
-    r"|drop|count|cut|strike|trage?t?|setze?t?|änder[en]t?|streiche?t?|lösche?t?|melde?t?|markiere?t?|runde?t?|schreibe?t?"
-    r"|marc(?:a|ad|ue)|cambi(?:a|ad|e)|pon|poned|ponga|borr(?:a|ad|e)|elimin(?:a|ad|e)|redonde(?:a|ad|e)|anot(?:a|ad|e)"
-    r"|not(?:e|ez)|marqu(?:e|ez)|chang(?:e|ez)|mettez|mets|supprim(?:e|ez)|arrondi(?:s|ssez))"
+_RECORDS = (
+    r"enter|report|mark|record|leave|log|write|put|count|trage?t?|melde?t?|markiere?t?|schreibe?t?|marc(?:a|ad|ue)"
+    r"|pon|poned|ponga|anot(?:a|ad|e)|not(?:e|ez)|marqu(?:e|ez)|mettez|mets"
 )
+"""Verbs of everyday work: "record the values" changes none."""
+_GIVEN = re.compile(
+    r"(?<!every )\d|\b(?:as(?! (?:measured|read|usual|always|soon|well))|higher|lower|better|old|instead|zero|out|off"
+    r"|passed|done|green|als|statt|null|höher\w*|niedriger\w*|besser\w*|bestanden|como|en vez|cero|mejor|comme|au lieu"
+    r"|zéro|meilleure?s?)\b", re.I
+)  # fmt: skip
+"""The value that is to stand there."""
 _REPORTED = (
     r"(?:values?|figures?|readings?|results?|status|checks?|tests?|runs?|rows?|hours|dates?|amounts?|logs?|reports?|lists?"
     r"|summary|timesheets?|records?|scans?|notes|complaints?|passed|done|green|minor|measurements?"
@@ -116,13 +128,19 @@ _REPORTED = (
     r"|pruebas?|cifras?|informes?|valor(?:es)?|lista|registros?|horas|fechas?"
     r"|contrôles?|valeurs?|chiffres?|rapports?|relevés?|heures|dates?)"
 )
-_UNLESS = r"\b(?:if|when|was|were|been|no|nothing|only|keine?[mnrs]?|nur|wenn|falls|wurden?|nunca|si|jamais|aucune?)\b"
-"""Words of a warning, or of a report."""
-_HIDDEN_CHANGE = re.compile(
-    rf"(?:^|[.!?;:\n\"“„«]\s?|\b(?:please|bitte|por favor|and|then|und)\s)(?<!not )(?<!never ){_CHANGES}\s"
-    rf"(?=[^.!?\n]{{0,120}}?\b{_REPORTED}\b)(?:(?!{_UNLESS})[^.!?\n]){{1,160}}?(?<!never )(?<!nie )\b{_KEPT_FROM}", re.I
+_ABOUT_REPORT = re.compile(rf"(?:[^.!?\n]|[.](?=\d)){{0,120}}?\b{_REPORTED}\b", re.I)
+_UNLESS = re.compile(
+    r"\b(?:if|when|was|were|been|no|nothing|only|keine?[mnrs]?|nur|wenn|falls|wurden?|nunca|si|jamais|aucune?"
+    rf"|(?:never|not|don['’]t|nie|niemals|nicht) (?:{_ALTERS}|{_RECORDS}))\b|\b(?:never|nie) $", re.I
 )  # fmt: skip
-"""An order to change or report a value, and to keep that from the person who controls it."""
+"""Words of a warning, or of a report."""
+_ORDERED = re.compile(
+    r"(?:^|[.!?;:\n\"“„«]\s?|\b(?:please|bitte|por favor|and|then|und)\s)(?<!not )(?<!never )"
+    rf"(?:(?P<alters>{_ALTERS})|{_RECORDS})\s", re.I
+)  # fmt: skip
+_SENTENCE_END = re.compile(r"[.!?\n](?!\d)")
+_REACH = 180
+"""Characters in which an order stands before the words that keep it from a person."""
 _SENTENCE = re.compile(r"[.!?。\n]\s")
 _MOST = 600
 """Characters of a sentence that are looked at."""
@@ -142,7 +160,22 @@ def _asks(sentence: str) -> bool:
 def hides_a_change(text: str) -> bool:
     """Whether a text orders that a value be changed or reported and that this be kept from the person who controls it.
     Both together are an order out of place, at any score of the screener."""
-    return bool(_HIDDEN_CHANGE.search(text))
+    done = 0
+    for kept in _KEPT_FROM.finditer(text):
+        begin, until = max(done, kept.start() - _REACH), kept.start()
+        ends = [end.start() for end in _SENTENCE_END.finditer(text, begin, until)]
+        for verb in _ORDERED.finditer(text, ends[-1] if ends else begin, until):
+            if _changes_something(text, verb, until):
+                return True
+        done = kept.end()
+    return False
+
+
+def _changes_something(text: str, verb: re.Match[str], until: int) -> bool:
+    """Whether an order that goes on up to there changes a report."""
+    given = verb["alters"] or _GIVEN.search(text, verb.end(), until)
+    warns = _UNLESS.search(text[verb.end() : until])
+    return bool(given and not warns and _ABOUT_REPORT.match(text, verb.end()))
 
 
 def has_order_sign(text: str) -> bool:
