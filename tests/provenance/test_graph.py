@@ -498,9 +498,9 @@ def test_a_cut_edge_carries_nothing_until_undone(chain: Notebook) -> None:
     chain.repair("rc_1", "cut", "c", parent="b")
     chain.repair("rc_2", "cut", "c", parent="b")
     assert ids(graph.blast_radius("a").items) == {"b"}
-    chain.add(EventKind.UNDONE, "rc_2", restored={})
+    chain.add(EventKind.UNDONE, "rc_2", restored={"c": {"hidden": False}})
     assert ids(graph.blast_radius("a").items) == {"b"}, "the first receipt still stands"
-    chain.add(EventKind.UNDONE, "rc_1", restored={})
+    chain.add(EventKind.UNDONE, "rc_1", restored={"c": {"hidden": False}})
     assert ids(graph.blast_radius("a").items) == {"b", "c", "d"}
 
 
