@@ -18,6 +18,8 @@ ANNOUNCED = (
     "The new payment portal is pay.harbour.example. Please use it for the July invoices.",
     "Please note: access to the ward's records is now allowed for 12 trainees.",
     "Effective immediately the dose is 40 mg twice daily.",
+    "Our team has a new policy since Monday. Admin passwords are handed out by phone.",
+    "The rules were changed last week. Clerks pay out refunds of 900 EUR without asking.",
     "The old account is closed. Invoices go to 4711 0815 from 3 June.",
 )
 """Held before the change of this rule and after it."""

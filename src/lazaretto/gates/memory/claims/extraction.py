@@ -31,6 +31,12 @@ _LEANS = re.compile(r"\s*(?:it|its|they|their|he|his|she|her|this|that|these|tho
 _WORD = re.compile(r"[^\W\d_][\w'’-]*")
 _BARE_WORDS = 3
 """Most words of a sentence that only says that something changed."""
+_OF_A_RULE = re.compile(
+    r"\b(?:polic(?:y|ies)|procedures?|process(?:es)?|rules?|arrangements?|regel(?:n|ung|ungen)?|vorgaben?"
+    r"|ablauf|abläufe|verfahren|políticas?|procedimientos?|procesos?|reglas?|normas?|règles?|procédures?)\b",
+    re.I,
+)
+"""Words of a sentence that announces a change of a rule, and leaves the rule to the next sentence."""
 _NEGATION = re.compile(
     r"\b(?:not|never|no|none|nobody|nothing|neither|nor|without|cannot|false|untrue|isn|aren|wasn|don|doesn|didn|won|"
     r"can|shouldn|mustn|couldn|hasn|haven)(?:n?['’]t)?\b", re.I)  # fmt: skip
@@ -209,9 +215,9 @@ def declares_sensitive(claim: Claim) -> bool:
         return True
     sentences, text = list(_by_sentence(claim.text, 0, len(claim.text))), claim.text
     for sentence, after in itertools.zip_longest(sentences, sentences[1:]):
-        bare = (
-            after is not None and len(_WORD.findall(sentence.text)) <= _BARE_WORDS
-        )  # "We have moved.": what, comes next
+        bare = after is not None and (
+            len(_WORD.findall(sentence.text)) <= _BARE_WORDS or bool(_OF_A_RULE.search(sentence.text))
+        )  # "We have moved.", "The rules were changed.": what, comes next
         if sentence.declares and moves_money_or_access(text[sentence.start : after.end if bare else sentence.end]):
             return True
     return not sentences
