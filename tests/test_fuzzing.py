@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from pydantic import TypeAdapter, ValidationError
 
+import lazaretto
 from lazaretto import Guard, LazarettoError, Policy, pictures
 from lazaretto.learn.case_files import case_rows, labelled_rows
 from lazaretto.ledger import Ledger
@@ -76,7 +77,7 @@ def test_a_policy_of_any_values_is_read_or_refused(table: dict[str, Any]) -> Non
     text=st.text(max_size=200) | st.text(string.ascii_letters + "[]=\".'\n#{}, 0123456789", max_size=300), edits=EDITS
 )
 def test_a_policy_file_of_any_text_is_read_or_refused(tmp_path: Path, text: str, edits: Any) -> None:
-    shipped = (Path(pictures.__file__).parent / "policy" / "presets" / "strict.toml").read_bytes()
+    shipped = (Path(lazaretto.__file__).parent / "policy" / "presets" / "strict.toml").read_bytes()
     for data in (text.encode("utf-8", "surrogatepass"), mangled(shipped, edits)):
         (tmp_path / "policy.toml").write_bytes(data)
         try:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from lazaretto import Decision, Guard, GuardClosed, InputError, Policy, PolicyError, Ruling, SyncGuard, UnknownItem
+from lazaretto.gates.engine.gate_set import GateSet
 from lazaretto.guard import sync_guard
 from lazaretto.guard.approvals import Approvals
 from lazaretto.guard.foresight import Rehearsals
@@ -171,12 +172,22 @@ def test_every_call_after_close_says_so(guard: SyncGuard) -> None:
     guard.close()
 
 
-def test_closing_ends_what_is_under_way_elsewhere(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pause_s", [0.0, 0.3])
+def test_closing_ends_what_is_under_way_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pause_s: float
+) -> None:
     slow = ScriptedGate(name="slow", delay_s=60)
-    rules = ChannelPolicy(stages=(("slow",),), timeout_s=120, budget_s=120)
+    rules = ChannelPolicy(stages=(("slow",),), timeout_s=120, budget_s=120, fail_mode=Ruling.ALLOW)
     guard = SyncGuard.open(
         f"sqlite:///{tmp_path / 'crew.db'}", Policy(channels=Channels(message=rules)), gates={"slow": slow}
     )
+    close_gates = GateSet.close
+
+    def close_slowly(gates: GateSet) -> None:
+        close_gates(gates)
+        time.sleep(pause_s)  # time enough for a call to be ruled without its gate
+
+    monkeypatch.setattr(GateSet, "close", close_slowly)
     ended: list[BaseException] = []
 
     def wait() -> None:

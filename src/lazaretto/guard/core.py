@@ -242,10 +242,10 @@ class Core:
         with self._lock:
             self._closed = True
             worker, self._sync_worker = self._sync_worker, None
+        if worker is not None:
+            worker.stop()  # before the gates: a call whose gate was ended would be ruled by the fail mode
         self.gates.close()
         if self._cases is not None:
             self._cases.close()
-        if worker is not None:
-            worker.stop()
         self._store_threads.shutdown(wait=True)
         self.ledger.close()

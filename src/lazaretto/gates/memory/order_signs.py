@@ -85,12 +85,12 @@ _SECRECY = re.compile(
     re.I,
 )
 _WHO = (
-    r"(?:supervisors?|auditors?|customers?|clients?|reviewers?|inspectors?|managers?|management|security|compliance"
+    r"(?:supervisors?|auditors?|reviewers?|inspectors?|managers?|management|security|compliance"
     r"|controllers?|regulators?|examiners?|analysts?|shift leads?"
     r"|(?:safety|data protection|security|compliance) officers?"
-    r"|prüfern?|prüfung|kontrolle|kunden?|leitung|vorgesetzten|revision|aufsicht|sicherheit"
-    r"|supervisor[ae]?|auditor[a]?|clientes?|inspector[a]?|jef[ea]|seguridad"
-    r"|responsables?|client[es]?|auditeur|contrôleur|inspecteur|sécurité|direction)"
+    r"|prüfern?|prüfung|kontrolle|leitung|vorgesetzten|revision|aufsicht|sicherheit"
+    r"|supervisor[ae]?|auditor[a]?|inspector[a]?|jef[ea]|seguridad"
+    r"|responsables?|auditeur|contrôleur|inspecteur|sécurité|direction)"
 )
 """People who control reports."""
 _KEPT_FROM = re.compile(
