@@ -21,7 +21,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from lazaretto import Guard, Policy
-from lazaretto.ledger import Ledger, Store
+from lazaretto.ledger import Ledger, Store, store
 from lazaretto.pictures import drop_picture_workers, retain_picture_workers
 
 REPOSITORY = Path(__file__).resolve().parent
@@ -79,6 +79,36 @@ def picture_workers() -> Iterator[None]:
     retain_picture_workers()
     yield
     drop_picture_workers()
+
+
+class SharedStatements(dict[Any, Any]):
+    """Compiled SQL by statement and kind of database; SQLAlchemy keeps its own for each engine."""
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The compiled statement, whichever engine of this kind asked for it first."""
+        return super().get((type(key[0]), *key[1:]), default)
+
+    def __setitem__(self, key: Any, compiled: Any) -> None:
+        super().__setitem__((type(key[0]), *key[1:]), compiled)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def statements_compiled_once() -> Iterator[None]:
+    """Tests open thousands of stores, and each would compile the same statements again."""
+    kept, made = SharedStatements(), {name: getattr(store, name) for name in ("_sqlite_engine", "_postgres_engine")}
+
+    def sharing(make: Callable[..., Any]) -> Callable[..., Any]:
+        def engine(*given: Any, **more: Any) -> Any:
+            opened = make(*given, **more)
+            opened.update_execution_options(compiled_cache=kept)
+            return opened
+
+        return engine
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, make in made.items():
+            patch.setattr(store, name, sharing(make))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import functools
 import importlib.util
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -30,10 +31,28 @@ def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(gguf, name, functools.cache(getattr(gguf, name)))
 
 
+LAYERS = 4
+"""Of 30: what the model says is not judged, that it is read from its file and speaks is."""
+
+
+@pytest.fixture
+def few_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All weights are read, and most of the 30 layers are left out afterwards: two answers took 15 s."""
+    load = LocalChat._load
+
+    def shortened(chat: LocalChat) -> Any:
+        tokenizer, model = load(chat)
+        assert len(model.model.layers) in (30, LAYERS)
+        model.model.layers, model.config.num_hidden_layers = model.model.layers[:LAYERS], LAYERS
+        return tokenizer, model
+
+    monkeypatch.setattr(LocalChat, "_load", shortened)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not ready, reason=f"needs {', '.join(PARTS)}")
-@pytest.mark.usefixtures("read_once")
+@pytest.mark.usefixtures("read_once", "few_layers")
 async def test_smollm2_debates_and_rules() -> None:
     model = LocalChat(SMOLLM2)
     roles = (Role.STRICT, Role.ARBITER)  # all four would say nothing more and take twice as long

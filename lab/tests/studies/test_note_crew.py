@@ -1,4 +1,8 @@
-"""Foresight for today's agents: notes for memories, a chat model behind an OpenAI-compatible endpoint, MiniLM."""
+"""Foresight for today's agents: notes for memories, a chat model behind an OpenAI-compatible endpoint, MiniLM.
+
+The crew that is defended talks through the endpoint. The others ask the same script without one: an endpoint takes most
+of a crew's time.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ import pytest
 from lazaretto.agents.model import AgentModel
 from lazaretto.learn.calibration import MonitorCalibration
 from lazaretto.models.protocol import Message, Request
+from lazaretto.models.scripted import ScriptedChatModel
 from lazaretto_lab.studies.foresight.note_crew import MEMBERS, calibrated, run_crew, trusting_reply
 
 pytest.importorskip("openai", reason="needs the openai extra")
@@ -69,9 +74,13 @@ def model_at(url: str, embedder: Any) -> AgentModel:
     return AgentModel(OpenAIChat(Endpoint("crew", url)), embedder)  # one per event loop
 
 
+def model_here(embedder: Any) -> AgentModel:
+    return AgentModel(ScriptedChatModel(trusting_reply, "crew"), embedder)
+
+
 @pytest.fixture(scope="module")
-def known(url: str, embedder: Any, tmp_path_factory: pytest.TempPathFactory) -> MonitorCalibration:
-    return asyncio.run(calibrated(tmp_path_factory.mktemp("benign"), model_at(url, embedder)))
+def known(embedder: Any, tmp_path_factory: pytest.TempPathFactory) -> MonitorCalibration:
+    return asyncio.run(calibrated(tmp_path_factory.mktemp("benign"), model_here(embedder)))
 
 
 def test_a_worm_spreads_undefended_and_is_stopped_before_anybody_speaks(
@@ -79,7 +88,7 @@ def test_a_worm_spreads_undefended_and_is_stopped_before_anybody_speaks(
 ) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    open_ = asyncio.run(run_crew(tmp_path / "a", model_at(url, embedder)))
+    open_ = asyncio.run(run_crew(tmp_path / "a", model_here(embedder)))
     assert open_.infected[-1] >= 3 and open_.carrying == open_.infected[-1]
     assert open_.rehearsals.calls == 0 and not open_.worms_removed
     guarded = asyncio.run(run_crew(tmp_path / "b", model_at(url, embedder), known))
@@ -89,8 +98,6 @@ def test_a_worm_spreads_undefended_and_is_stopped_before_anybody_speaks(
     assert guarded.rehearsals.prompt_tokens > guarded.rehearsals.completion_tokens > 0
 
 
-def test_a_crew_without_a_worm_keeps_every_note(
-    url: str, embedder: Any, known: MonitorCalibration, tmp_path: Path
-) -> None:
-    quiet = asyncio.run(run_crew(tmp_path, model_at(url, embedder), known, patient="", rounds=4))
+def test_a_crew_without_a_worm_keeps_every_note(embedder: Any, known: MonitorCalibration, tmp_path: Path) -> None:
+    quiet = asyncio.run(run_crew(tmp_path, model_here(embedder), known, patient="", rounds=4))
     assert not quiet.benign_removed and not quiet.infected[-1] and quiet.benign_kept == 5 * len(MEMBERS) + 4 * 4

@@ -111,7 +111,7 @@ def _sqlite_engine(path: Path, *, create: bool, read_only: bool) -> sa.Engine:
     return engine
 
 
-def _postgres_engine(url: sa.URL) -> sa.Engine:
+def _postgres_engine(url: sa.URL, *, read_only: bool) -> sa.Engine:
     try:
         import psycopg
     except ImportError:
@@ -146,6 +146,8 @@ def _postgres_engine(url: sa.URL) -> sa.Engine:
         # acknowledged means durable, also if the server's own default is weaker
         connection.execute("SET synchronous_commit = on")
         connection.execute(f"SET lock_timeout = '{BUSY_SECONDS}s'")
+        if read_only:  # the server refuses what goes past transact, as SQLite does
+            connection.execute("SET default_transaction_read_only = on")
         connection.commit()
 
     return engine
@@ -187,7 +189,7 @@ class Store:
             parsed = parsed.set(drivername="sqlite", database=str(path))
             engine = _sqlite_engine(path, create=create, read_only=read_only)
         else:
-            engine = _postgres_engine(parsed)
+            engine = _postgres_engine(parsed, read_only=read_only)
         store = cls(engine, parsed, read_only=read_only)
         try:
             store._settle_schema(create=create, upgrade=upgrade)
