@@ -13,8 +13,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from lazaretto_lab.training.reading import evaluation, training, transfer, trunk
+from lazaretto_lab.training.reader.bundle import FAMILIES, left_out
+from lazaretto_lab.training.reading import evaluation, prepare, teachers, training, transfer, trunk
 from lazaretto_lab.training.reading.batches import Batches, LoggedSampler
+from lazaretto_lab.training.screener import leave_one_out
 from lazaretto_lab.training.screener import training as screener
 
 SIZE, INNER, PIECES = 24, 32, 1100
@@ -155,30 +157,80 @@ def test_a_training_that_was_cut_goes_on_as_if_it_had_not_been(work: Path) -> No
         assert torch.allclose(one, other, atol=1e-6)
 
 
-def test_a_student_comes_closer_to_its_teacher(work: Path) -> None:
-    plan = replace(SMALL, steps=30, rate=1e-2, head_rate=2e-2, dropout=0.0, pooled_dropout=0.0, vectors=0.0)
-    teacher = trunk.Trunk(_frozen(relative=True), plan, "cpu", 3)
+class _Jury:
+    """Says of every text that it is harmless (Strict, seats 0 to 2) or harmful (Loose, 3 to 5)."""
+
+    def merged(self) -> dict[str, torch.Tensor]:
+        return {}
+
+    def pool(self, ids: torch.Tensor, mask: torch.Tensor, merged: object) -> torch.Tensor:
+        return torch.ones(6, len(ids), 1)
+
+    def read(self, pooled: torch.Tensor) -> dict[str, torch.Tensor]:
+        said = torch.tensor([-3.0] * 3 + [3.0] * 3)
+        return {"risk": (pooled * said[:, None, None]).expand(-1, -1, 4)}
+
+
+def test_students_come_closer_to_their_teachers(work: Path) -> None:
+    plan = replace(SMALL, steps=40, rate=1e-2, head_rate=2e-2, dropout=0.0, pooled_dropout=0.0, vectors=0.0)
+    orders, larger = (trunk.Trunk(_frozen(relative=r), plan, "cpu", 3) for r in (False, True))
     with torch.no_grad():
-        for name, value in teacher.heads.items():
+        for name, value in (*orders.heads.items(), *larger.heads.items()):
             value.mul_(20 if "weight" in name else 1)
-        merged = teacher.merged()
-    batches = Batches(work, plan, (*SEATS, 0))
-    student = trunk.Trunk(_frozen(), plan, "cpu", 4)
-    taught = training.Teacher(teacher, merged, (0, 1, 2, -1))
+    batches = Batches(work, plan, SEATS)
+    student = trunk.Trunk(_frozen(), plan, "cpu", 3)
+    taught = teachers.Teachers.of(orders, _Jury(), larger, SEATS)  # type: ignore[arg-type]
     part = {k: torch.from_numpy(v) for k, v in batches[999][0].items()}
+    said = taught.says(part)
+    assert said["strict"].shape == said["loose"].shape == (3, len(part["taught"]))
+    assert float((said["loose"] - said["strict"]).mean()) > 1.0
 
-    def apart() -> torch.Tensor:
+    def apart(name: str) -> float:
         with torch.no_grad():
-            states, said = student.states(part["ids"], student.merged()), taught.says(part)
+            states = student.states(part["ids"], student.merged())
             pooled = training.mean_state(states, part["ids"] != 0)
-            risk = training.risk_of(student, "strict", pooled, part)
-            return (risk - said["strict"]).abs().mean(1)
+            risk = training.risk_of(student, name, pooled, part["head"])[:, part["taught"]]
+            return float((risk - said[name]).abs().mean())
 
-    before = apart()
+    before = {name: apart(name) for name in ("strict", "loose")}
     training.train(student, batches, lambda words: None, taught)
-    after = apart()
-    assert (after[:3] < before[:3]).all()
-    assert float(after[:3].mean()) < float(after[3])
+    assert all(apart(name) < before[name] for name in before)
+
+
+def test_a_pass_without_texts_of_risk_is_taught_orders_alone(work: Path) -> None:
+    made = trunk.Trunk(_frozen(), SMALL, "cpu", 3)
+    part = {k: torch.from_numpy(v) for k, v in Batches(work, SMALL, SEATS)[0][0].items()}
+    said = teachers.Teachers.of(made, _Jury(), made, SEATS).says({**part, "taught": part["taught"][:0]})  # type: ignore[arg-type]
+    assert said["value"].shape == (3, len(part["ids"]))
+    assert said["strict"].shape == (3, 0)
+
+
+def test_a_seat_that_begins_with_changes_of_a_lower_rank_reads_as_they_do() -> None:
+    low, high = (trunk.Trunk(_frozen(), replace(SMALL, rank=rank), "cpu", 2) for rank in (2, 5))
+    with torch.no_grad():
+        for value in low.changes.values():
+            value.add_(torch.randn_like(value))
+    high.take(1, {name: value[0] for name, value in (low.changes | low.heads).items()})
+    ids = torch.tensor([[101, 300, 301, 102]])
+    assert torch.allclose(low.states(ids, low.merged())[0], high.states(ids, high.merged())[1], atol=1e-5)
+
+
+def test_tasks_that_a_plan_leaves_out_are_not_trained(work: Path) -> None:
+    for left, heads in (({"risky": 0, "transfer": 0}, "strict"), ({"orders": 0, "quiet": 0, "tools": 0}, "marks")):
+        plan = replace(SMALL, vectors=0.0, **left)
+        made = trunk.Trunk(_frozen(), plan, "cpu", 3)
+        before = made.heads[f"head.{heads}.weight"].detach().clone()
+        training.train(made, Batches(work, plan, SEATS), lambda words: None)
+        assert torch.equal(before, made.heads[f"head.{heads}.weight"])
+        assert all(bool(value.isfinite().all()) for value in made.parameters())
+        assert any(bool(value.any()) for name, value in made.changes.items() if name.endswith("lora_b"))
+
+
+def test_what_seats_leave_out_is_what_their_split_leaves_out() -> None:
+    for split, several in FAMILIES.items():
+        outs = [prepare.left_out_with(family) for family in several]
+        assert set().union(*outs) == left_out(split)
+        assert all(set(leave_one_out.FOLDS[family]) <= out for family, out in zip(several, outs, strict=True))
 
 
 def test_what_is_scored_is_what_ships() -> None:

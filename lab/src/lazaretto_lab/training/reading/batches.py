@@ -146,11 +146,11 @@ class Batches(Dataset[Any]):
 
     def __init__(self, work: Path, plan: Plan, seats: Sequence[int]) -> None:
         self.plan, self.seats = plan, list(seats)
-        """``seats``: the split that each seat leaves out; the last split is none."""
+        """``seats``: the family that each seat leaves out; the last is none."""
         self.risky = multi_seat.Data(str(work / "input.npz"))
         with np.load(io.BytesIO(lzma.decompress((work / "material.npz.xz").read_bytes()))) as arrays:
             material = screener.Material({name: arrays[name] for name in arrays.files})
-        self.sampler = LoggedSampler(material, screener.Recipe())
+        self.sampler = LoggedSampler(material, screener.Recipe(written=plan.written))
         self.splits = [set(one) for one in json.loads((work / "splits.json").read_text())]
         self._cumulated = np.cumsum(self.risky.chance / self.risky.chance.sum())
         with np.load(work / "judged.npz") as stored:
@@ -220,6 +220,7 @@ class Batches(Dataset[Any]):
             "hazard": np.where(risk > 0, data.hazard[picked], -1),
             "contexts": data.contexts[picked],
             "known": data.known[picked] * risk,
+            "taught": np.flatnonzero([row["order"] == 0 for row in rows]),
             "span_ids": _filled([np.array(one[0], np.int64) for one in spans], np.int64),
             "span": np.array([[a, b] for _, a, b in spans], np.int64),
         }

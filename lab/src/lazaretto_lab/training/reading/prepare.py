@@ -3,8 +3,8 @@
     python -m lazaretto_lab.training.reading.prepare ../shared/data WORK [PACKAGES]
 
 The screener's material and the jury's examples, both in the languages that the encoder's word pieces can carry, with
-notes of everyday work in both tasks; which sources each split leaves out; texts without labels (``transfer.py``); the
-encoder; the modules that the training needs, under ``WORK/pk``.
+notes of everyday work in both tasks; which sources each seat leaves out; texts without labels (``transfer.py``); the
+encoder; the screener and the jury that ship; the modules that the training needs, under ``WORK/pk``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lazaretto.gates.content.jury.windows import clean
 from lazaretto.gates.content.records import InputKind
@@ -29,12 +31,19 @@ from lazaretto_lab.training.jury import multi_seat
 from lazaretto_lab.training.jury.bundle import labelled, write_examples, write_input
 from lazaretto_lab.training.jury.data import Example
 from lazaretto_lab.training.jury.train import ADDRESSES
+from lazaretto_lab.training.pack import read_trained
 from lazaretto_lab.training.reader.bundle import FAMILIES, MULTILINGUAL, fold_of, left_out
 from lazaretto_lab.training.reader.work_notes import LANGUAGES, work_note
-from lazaretto_lab.training.reading import batches, distil, scores, training, transfer, trunk
-from lazaretto_lab.training.screener import bundle, material
+from lazaretto_lab.training.reading import batches, distil, scores, teachers, training, transfer, trunk
+from lazaretto_lab.training.screener import bundle, leave_one_out, material
 from lazaretto_lab.training.screener import training as screener
 
+_WEIGHTS = Path(packed_changes.__file__).parent / "weights"
+SHIPPED = {
+    "screener": _WEIGHTS / "screener" / "screener.safetensors",
+    "strict": _WEIGHTS / "jury" / "strict.safetensors",
+    "loose": _WEIGHTS / "jury" / "loose.safetensors",
+}
 NOTES_SOURCE = "work_notes"
 _NOTES, _HARMLESS_NOTES, _MOST = 3000, 800, 300
 _WRITTEN_TRUST = 3.0
@@ -60,21 +69,40 @@ def prepare(data: Path, work: Path, packages: Path | None = None) -> None:
     out = [left_out(split) for split in FAMILIES]
     seen = [[number != k and e.source not in names for e, number in zip(examples, numbers, strict=True)]
             for k, names in enumerate(out)]  # fmt: skip
-    np.savez_compressed(work / "judged.npz", judged=np.array(judged), seen=np.array(seen))
-    (work / "splits.json").write_text(json.dumps([sorted(names) for names in out]))
     families = {family: split for split, several in FAMILIES.items() for family in several}
+    rows = list(families.values())
+    np.savez_compressed(work / "judged.npz", judged=np.array(judged), seen=np.array(seen)[rows])
+    (work / "splits.json").write_text(json.dumps([sorted(left_out_with(family)) for family in families]))
     (work / "families.json").write_text(json.dumps(families))
     shutil.copy(minilm_folder() / "model.safetensors", work / "minilm.safetensors")
     print(f"{len(lines)} lines, {len(contexts)} contexts, {len(examples)} examples, {sum(judged)} of them judged")
+    np.savez_compressed(work / "shipped.npz", allow_pickle=False, **shipped_arrays())
     unlabelled = transfer.arrays(data, examples, numbers, more)
+    unlabelled["seen"] = unlabelled["seen"][rows]
     np.savez_compressed(work / "transfer.npz", allow_pickle=False, **unlabelled)
     print(transfer.told(unlabelled))
     copy_modules(work / "pk")
 
 
+def left_out_with(family: str) -> set[str]:
+    """The sources of orders that a seat never sees: the family's, and all of its fold of harm."""
+    split = next(number for number, several in FAMILIES.items() if family in several)
+    own = {*leave_one_out.FOLDS[family], *leave_one_out.ALSO_OUT.get(family, ())}
+    return own | {source for source, fold in fold_of().items() if fold == split}
+
+
+def shipped_arrays() -> dict[str, NDArray[Any]]:
+    """The changes and heads of the screener and of the jury that ship, as ``teachers.py`` reads them."""
+    found: dict[str, NDArray[Any]] = {}
+    for name, file in SHIPPED.items():
+        arrays = packed_changes.unpacked_changes(read_trained(file))
+        found |= {f"{name}/{key}": value.astype(np.float16) for key, value in arrays.items()}
+    return found
+
+
 def copy_modules(folder: Path) -> None:
     """What the training imports, in packages that hold nothing else."""
-    for module in (batches, distil, scores, training, trunk, multi_seat, screener, packed_changes):
+    for module in (batches, distil, scores, teachers, training, trunk, multi_seat, screener, packed_changes):
         target = folder / f"{module.__name__.replace('.', '/')}.py"
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(Path(module.__file__ or ""), target)

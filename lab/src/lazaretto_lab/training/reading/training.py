@@ -3,7 +3,7 @@
 Seat k never sees fold k of the risky texts nor the families of orders that belong to it; the last split leaves nothing
 out. Heads: marks per token for orders, quiet lies and poisoned descriptions; risk for four kinds of content, once for
 Strict and once for Loose; hazards; benign contexts; a vector that is close to what the plain encoder makes of a stretch
-by itself. A student's seat is taught by the teacher's seat that left out the same; ``distil.py`` runs both.
+by itself. A student's seat is taught by teachers that left out the same; ``distil.py`` runs both.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.nn import functional
@@ -24,30 +24,16 @@ from lazaretto_lab.training.screener import training as screener
 
 KEPT_EVERY = 40.0
 """Seconds between two states of a training on the disk."""
-_CHECKS = (40, 120, 300, 700, 1200)
+_CHECKS = (40, 120, 300, 700, 1200, 1800, 2500)
 """Steps at which the number of steps is reckoned anew from the pace."""
 
 
-@dataclass(frozen=True)
-class Teacher:
-    """A trained trunk; ``seats``: which of its seats teaches each seat of the student, -1: none."""
-
-    trunk: Trunk
-    merged: Mapping[str, Any]
-    seats: tuple[int, ...]
+class Teaches(Protocol):
+    """What a student learns from besides labels."""
 
     def says(self, part: Mapping[str, Any]) -> dict[str, Any]:
-        """Marks, values, and risk by both recipes, one row for each seat of the student."""
-        ids = part["ids"]
-        picked = torch.tensor([max(0, seat) for seat in self.seats], device=ids.device)
-        with torch.no_grad():
-            states = self.trunk.states(ids, self.merged)
-            marks = marks_of(self.trunk, states, part)
-            pooled = mean_state(states, ids != 0)
-            found = {"marks": marks, "value": value_of(marks, inner_of(ids))}
-            found |= {seat: risk_of(self.trunk, seat, pooled, part) for seat in RECIPES}
-            taught = torch.tensor([float(seat >= 0) for seat in self.seats], device=ids.device)
-            return {name: value[picked] for name, value in found.items()} | {"taught": taught[:, None]}
+        """``marks`` and ``value``, one row for each student; risk by both recipes, of the rows ``taught``."""
+        ...
 
 
 def mean_state(states: Any, mask: Any) -> Any:
@@ -77,9 +63,9 @@ def value_of(marks: Any, inner: Any) -> Any:
     return (top * valid).sum(2) / valid.sum(2).clamp(min=1)
 
 
-def risk_of(trunk: Trunk, seat: str, pooled: Any, part: Mapping[str, Any]) -> Any:
-    """A logit per text for its kind of content: (seats, batch)."""
-    return trunk.head(seat, pooled).gather(2, part["head"][None, :, None].expand(trunk.count, -1, 1))[:, :, 0]
+def risk_of(trunk: Trunk, seat: str, pooled: Any, kind: Any) -> Any:
+    """A logit per text for its kind of content (batch): (seats, batch)."""
+    return trunk.head(seat, pooled).gather(2, kind[None, :, None].expand(trunk.count, -1, 1))[:, :, 0]
 
 
 @dataclass(frozen=True)
@@ -88,26 +74,31 @@ class Moment:
 
     later: bool
     risk: float
-    """Weight of the labels of risk, for seats that have a teacher."""
+    """Weight of the labels of risk, where there is a teacher."""
 
 
 def loss_of(
-    trunk: Trunk, part: Mapping[str, Any], merged: Mapping[str, Any], moment: Moment, teacher: Teacher | None
+    trunk: Trunk, part: Mapping[str, Any], merged: Mapping[str, Any], moment: Moment, teacher: Teaches | None
 ) -> Any:
     """One loss per seat, a sum over the rows of a pass."""
     plan, ids = trunk.plan, part["ids"]
     rows = plan.orders + plan.quiet + plan.tools + plan.risky + plan.transfer
     said = teacher.says(part) if teacher else None
     states = trunk.states(ids, merged, drop=plan.dropout)
-    marks, inner = marks_of(trunk, states, part), inner_of(ids)
-    value = value_of(marks, inner)
-    loss = _orders_loss(marks, value, inner, part) / plan.orders
-    pooled = functional.dropout(mean_state(states, ids != 0), plan.pooled_dropout)
-    share: Any = 1.0
-    if said is not None:
-        share = 1 - said["taught"][:, 0] * (1 - moment.risk)
-        loss = loss + _taught_loss(trunk, (marks, value, inner, pooled), part, said) / rows
-    loss = loss + share * _risk_loss(trunk, pooled, part, moment.later)
+    loss = torch.zeros(trunk.count, device=ids.device)
+    if plan.orders:
+        marks, inner = marks_of(trunk, states, part), inner_of(ids)
+        value = value_of(marks, inner)
+        loss = loss + _orders_loss(marks, value, inner, part) / plan.orders
+        if said is not None:
+            loss = loss + plan.taught_orders * _taught_orders((marks, value, inner), part, said, plan.softness) / rows
+    if plan.risky:
+        pooled = functional.dropout(mean_state(states, ids != 0), plan.pooled_dropout)
+        share = 1.0
+        if said is not None:
+            share = moment.risk
+            loss = loss + plan.taught_risk * _taught_risk(trunk, pooled, part, said) / rows
+        loss = loss + share * _risk_loss(trunk, pooled, part, moment.later)
     if plan.vectors:
         loss = loss + plan.vectors * _vector_loss(trunk, states, part) * len(ids) / rows
     return loss
@@ -121,19 +112,27 @@ def _orders_loss(marks: Any, value: Any, inner: Any, part: Mapping[str, Any]) ->
     return ((per_text + record) * part["seen"] * part["order"]).sum(1)
 
 
-def _taught_loss(trunk: Trunk, made: Sequence[Any], part: Mapping[str, Any], said: Mapping[str, Any]) -> Any:
-    """How far a seat is from its teacher: marks, value and risk of every text that both may see."""
-    plan, (marks, value, inner, pooled) = trunk.plan, made
-    weight, soft = part["seen"] * said["taught"], plan.softness
+def _apart(mine: Any, theirs: Any, soft: float) -> Any:
+    """How far logits are from a teacher's."""
+    wanted = torch.sigmoid(theirs / soft)
+    return soft * functional.binary_cross_entropy_with_logits(mine / soft, wanted, reduction="none")
 
-    def apart(mine: Any, theirs: Any) -> Any:
-        wanted = torch.sigmoid(theirs / soft)
-        return soft * functional.binary_cross_entropy_with_logits(mine / soft, wanted, reduction="none")
 
-    per_text = (apart(marks, said["marks"]) * inner).sum(2) / inner.sum(2).clamp(min=1)
-    orders = (per_text + apart(value, said["value"])) * plan.taught_orders
-    risk = sum(apart(risk_of(trunk, seat, pooled, part), said[seat]) for seat in RECIPES) * (plan.taught_risk / 2)
-    return ((orders + risk) * weight).sum(1)
+def _taught_orders(made: Sequence[Any], part: Mapping[str, Any], said: Mapping[str, Any], soft: float) -> Any:
+    """How far a seat is from its teacher in marks and value, over every text that both may see."""
+    marks, value, inner = made
+    per_text = (_apart(marks, said["marks"], soft) * inner).sum(2) / inner.sum(2).clamp(min=1)
+    return ((per_text + _apart(value, said["value"], soft)) * part["seen"]).sum(1)
+
+
+def _taught_risk(trunk: Trunk, pooled: Any, part: Mapping[str, Any], said: Mapping[str, Any]) -> Any:
+    """How far a seat is from its teachers of risk, over the texts of risk and those without labels."""
+    rows = part["taught"]
+    if not len(rows):
+        return torch.zeros(trunk.count, device=pooled.device)
+    several = pooled[:, rows], part["head"][rows]
+    apart = sum(_apart(risk_of(trunk, seat, *several), said[seat], trunk.plan.softness) for seat in RECIPES)
+    return (apart * part["seen"][:, rows]).sum(1) / len(RECIPES)
 
 
 def _risk_loss(trunk: Trunk, pooled: Any, part: Mapping[str, Any], later: bool) -> Any:
@@ -141,7 +140,7 @@ def _risk_loss(trunk: Trunk, pooled: Any, part: Mapping[str, Any], later: bool) 
     total = torch.zeros(count, device=pooled.device)
     share = part["risk"].sum() / plan.risky
     for n, (seat, recipe) in enumerate(RECIPES.items()):
-        logits = risk_of(trunk, seat, pooled, part)
+        logits = risk_of(trunk, seat, pooled, part["head"])
         weight = seen * part["weight"][n][None]
         target = (part["label"] * (1 - 2 * recipe.smoothing) + recipe.smoothing)[None].expand_as(logits)
         if later:
@@ -218,7 +217,7 @@ def train(
     trunk: Trunk,
     batches: Batches,
     tell: Callable[[str], None],
-    teacher: Teacher | None = None,
+    teacher: Teaches | None = None,
     path: Path | None = None,
 ) -> Progress:
     """All seats together, for the plan's time; afterwards the trunk holds the running mean of its weights."""
@@ -244,7 +243,7 @@ def train(
     return at
 
 
-def _run(at: Progress, batches: Batches, tell: Callable[[str], None], teacher: Teacher | None) -> None:
+def _run(at: Progress, batches: Batches, tell: Callable[[str], None], teacher: Teaches | None) -> None:
     trunk, plan, parameters = at.trunk, at.trunk.plan, at.trunk.parameters()
     chance, factors = batches.risky.chance, batches.factors
     mean_weight = torch.tensor((factors * chance).sum(1) / chance.sum(), device=trunk.device)
@@ -278,7 +277,7 @@ def _run(at: Progress, batches: Batches, tell: Callable[[str], None], teacher: T
             total.zero_()
 
 
-def _step(at: Progress, parts: Sequence[Mapping[str, Any]], mean_weight: Any, teacher: Teacher | None) -> Any:
+def _step(at: Progress, parts: Sequence[Mapping[str, Any]], mean_weight: Any, teacher: Teaches | None) -> Any:
     trunk, plan, done = at.trunk, at.trunk.plan, at.step / at.steps
     slope = min((at.step + 1) / max(1.0, 0.05 * at.steps), max(0.01, 1 - done))
     for group, rate in zip(at.optimizer.param_groups, (plan.rate, plan.head_rate), strict=True):

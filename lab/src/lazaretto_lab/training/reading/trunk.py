@@ -50,6 +50,8 @@ class Plan:
     tools: int = 28
     risky: int = 48
     transfer: int = 0
+    written: float = 0.3
+    """Share of the texts of orders that are written pairs."""
     tokens: int = 24576
     """Padded tokens per pass."""
     rank: int = 80
@@ -140,8 +142,9 @@ class Trunk:
             first = (torch.randn(width, self.size, generator=made) * 0.02).expand(count, -1, -1).clone()
             self.heads[f"head.{part}.weight"] = first.to(device).requires_grad_()
             self.heads[f"head.{part}.bias"] = torch.zeros(count, 1, width, device=device).requires_grad_()
-        turn = torch.eye(self.size).expand(count, -1, -1).clone()
-        self.heads["head.vector.weight"] = turn.to(device).requires_grad_()
+        if plan.vectors:
+            turn = torch.eye(self.size).expand(count, -1, -1).clone()
+            self.heads["head.vector.weight"] = turn.to(device).requires_grad_()
 
     def merged(self) -> dict[str, Any]:
         """Every layer's weights, changes added: (seats, out, in)."""
@@ -215,6 +218,20 @@ class Trunk:
         """One seat, in half precision."""
         found = {k: v[seat].detach().half().cpu().numpy() for k, v in (self.changes | self.heads).items()}
         return {k: v[0] if k.endswith(".bias") else v for k, v in found.items()}
+
+    def take(self, seat: int, arrays: Mapping[str, Any]) -> None:
+        """Begin a seat with changes of this rank or a lower one, and with the heads that are given."""
+        with torch.no_grad():
+            for name, value in arrays.items():
+                mine = (self.changes | self.heads)[name][seat]
+                given = torch.as_tensor(value, dtype=mine.dtype, device=self.device)
+                if name.endswith(".lora_b"):
+                    mine.zero_()
+                    mine[:, : given.shape[1]].copy_(given)
+                elif name.endswith(".lora_a"):
+                    mine[: len(given)].copy_(given)
+                else:
+                    mine.copy_(given.view_as(mine))
 
     def packed(self, seat: int) -> dict[str, NDArray[Any]]:
         """One seat as it ships."""
