@@ -2,7 +2,10 @@
 the earlier trunk, and the screener and jury that ship.
 
     python -m lazaretto_lab.training.reading.evaluation store WORK lab/results/reading    # raw scores of a training
-    python -m lazaretto_lab.training.reading.evaluation tables lab/results                # figures of what is stored
+    python -m lazaretto_lab.training.reading.evaluation tables lab/results                # distilled.json
+    python -m lazaretto_lab.training.reading.evaluation beside lab/results                # begun.json
+
+``store`` writes what ``distil.py`` of today left (the third trial: students that begin as screeners).
 
 Bars are set on left-out texts of each reader itself (``screener.calibration``, ``jury.evaluation``). The screener was
 tested on fewer written texts than the others: the public sources are the same.
@@ -11,7 +14,9 @@ tested on fewer written texts than the others: the public sources are the same.
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import lzma
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +25,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lazaretto.models.minilm import minilm_tokenizer
 from lazaretto_lab.metrics.detection import auc
+from lazaretto_lab.training import written
 from lazaretto_lab.training.jury import assembly
 from lazaretto_lab.training.jury.evaluation import by_source, judge, scored_items
 from lazaretto_lab.training.screener.bundle import read_rows
@@ -29,7 +36,9 @@ from lazaretto_lab.training.screener.train import LANGUAGES
 from lazaretto_lab.training.screener.training import ORDERS, QUIET, TOOLS, task_of
 
 READERS = ("student", "teacher", "plain")
-FOLDERS = {"student": ".", "teacher": "teacher", "plain": "plain"}
+FOLDERS = {"student": ".", "teacher": "teacher"}
+BEGUN = ("student", "teacher")
+"""Readers of the third trial; its teachers are screeners for orders and mpnet for risk."""
 DOCUMENTS = ("bipia_email", "bipia_table", "bipia_code", "injecagent", "asb", "purplellama", "xquad_pairs")
 """Sources that test the same document with and without an order."""
 RATES = ("0.01", "0.005")
@@ -37,22 +46,74 @@ Scored = Mapping[str, Mapping[str, NDArray[Any]]]
 
 
 def store(work: Path, out: Path) -> None:
-    """``distilled_orders.npz`` and ``distilled_risk_<reader>.npz``; what a reader was not asked is not a number."""
+    """``begun_orders.npz`` and ``begun_risk_<reader>.npz``; what a reader was not asked is not a number."""
     rows = {name: np.array(values) for name, values in read_rows(work).items()}
     found: dict[str, NDArray[Any]] = {name: rows[name] for name in ("label", "source", "language", "kind")}
-    found["label"] = found["label"].astype(np.uint8)
-    for reader, folder in FOLDERS.items():
+    found["label"], found["short"] = found["label"].astype(np.uint8), short_lines(work)
+    for reader in BEGUN:
+        folder = work / FOLDERS[reader]
         for part in ("logit", "quiet"):
             value = np.full(len(rows["label"]), np.nan, np.float16)
-            for path in sorted((work / folder).glob("*.json")):
+            for path in sorted(folder.glob("*.json")):
                 result = json.loads(path.read_text(encoding="utf-8"))
                 if "logit" in result:
                     value[result["text"]] = result[part]
             found[f"{reader}_{part}"] = value
-        scores = work / folder / "jury-scores.npz"
-        (out / f"distilled_risk_{reader}.npz").write_bytes(scores.read_bytes())
-        (out / f"distilled_plan_{reader}.json").write_bytes((work / folder / "plan.json").read_bytes())
-    np.savez_compressed(out / "distilled_orders.npz", allow_pickle=False, **found)
+        (out / f"begun_risk_{reader}.npz").write_bytes((folder / "jury-scores.npz").read_bytes())
+        (out / f"begun_plan_{reader}.json").write_bytes((folder / "plan.json").read_bytes())
+    np.savez_compressed(out / "begun_orders.npz", allow_pickle=False, **found)
+
+
+def short_lines(work: Path) -> NDArray[np.bool_]:
+    """Which tested texts are the written short lines, orders and honest ones."""
+    tokenizer = minilm_tokenizer()
+    lines = {tuple(tokenizer.encode(one.text, add_special_tokens=False).ids) for one in written.short()}
+    with np.load(io.BytesIO(lzma.decompress((work / "held.npz.xz").read_bytes()))) as stored:
+        ids, starts, owner = stored["ids"], stored["starts"], stored["owner"]
+    found = np.zeros(int(owner.max()) + 1, bool)
+    for window, text in enumerate(owner.tolist()):
+        found[text] |= tuple(ids[starts[window] + 1 : starts[window + 1] - 1].tolist()) in lines
+    return found
+
+
+def beside(results: Path) -> dict[str, Any]:
+    """Students that begin as screeners, their teachers, and what ships."""
+    lines = gzip.decompress((results / "jury" / "left_out_items.jsonl.gz").read_bytes()).splitlines()
+    examples, folder = [json.loads(line) for line in lines], results / "reading"
+    with np.load(folder / "begun_orders.npz") as stored:
+        scores = {name: stored[name] for name in stored.files}
+    with np.load(results / "screener" / "left_out_scores.npz") as stored:
+        shipped = {name: stored[name] for name in stored.files}
+    several = {reader: scored_by_source(scores, f"{reader}_logit") for reader in BEGUN}
+    files = {reader: folder / f"begun_risk_{reader}.npz" for reader in BEGUN}
+    files["jury"] = results / "jury" / "left_out_scores.npz"
+    with np.load(results / "orders" / "both_scores.npz") as stored:
+        both = {name: stored[name] for name in stored.files}
+    short = np.char.startswith(both["group"], "short")
+    return {
+        "orders": {**{reader: orders(one) for reader, one in several.items()},
+                   "screener": orders(scored_by_source(shipped, "logit"))},
+        "short lines": {
+            **{reader: _short(scores, scores["short"], f"{reader}_logit", one) for reader, one in several.items()},
+            "screener": _short(both, short, "screener", scored_by_source(shipped, "logit")),
+        },
+        "risk": {name: risk(file, examples) for name, file in files.items()},
+        "AUC of mean logits": {name: risk_together([file], examples) for name, file in files.items()},
+    }  # fmt: skip
+
+
+def _short(rows: Mapping[str, NDArray[Any]], here: NDArray[np.bool_], logit: str, scored: Scored) -> dict[str, Any]:
+    bars = calibrate(scored, LANGUAGES, 1.0)
+    picked = {name: rows[name][here] for name in ("label", "language")} | {"logit": rows[logit][here].astype(float)}
+    moved = {**picked, "logit": shifted(picked, bars["shift"])}
+    shares = {rate: {"recall": _past(moved, 1, bars["thresholds"][rate]),
+                     "false alarms": _past(moved, 0, bars["thresholds"][rate])} for rate in RATES}  # fmt: skip
+    return {
+        "orders": int(picked["label"].sum()),
+        "honest": int((picked["label"] == 0).sum()),
+        "AUC": _auc(moved),
+        **shares,
+    }
 
 
 def scored_by_source(stored: Mapping[str, NDArray[Any]], logit: str) -> dict[str, dict[str, NDArray[Any]]]:
@@ -262,6 +323,7 @@ if __name__ == "__main__":
     if sys.argv[1] == "store":
         store(Path(sys.argv[2]), Path(sys.argv[3]))
     else:
-        made = tables(Path(sys.argv[2]))
-        (Path(sys.argv[2]) / "reading" / "distilled.json").write_text(json.dumps(made, indent=1) + "\n")
+        name, figures = {"tables": ("distilled", tables), "beside": ("begun", beside)}[sys.argv[1]]
+        made = figures(Path(sys.argv[2]))
+        (Path(sys.argv[2]) / "reading" / f"{name}.json").write_text(json.dumps(made, indent=1) + "\n")
         print(json.dumps(made, indent=1))
