@@ -31,7 +31,7 @@ MPNET = Plan(
     pooled_dropout=0.1, averaged=0.995, seed=3,
 )  # fmt: skip
 JURY = multi_seat.Plan(seconds=0.0, most_steps=1000, rank=20, dropout=0.2, decay=0.05, tokens=24576)
-_HAZARD_CONTEXT = {"loose": {"hazard": 0.05, "context": 0.4, "start": 2}}
+_HAZARD_CONTEXT: Mapping[str, Any] = {"loose": {"hazard": 0.05, "context": 0.4, "start": 2}}
 Tell = Callable[[str], None]
 
 
@@ -68,8 +68,9 @@ class _Seen(multi_seat.Data):
 
     def weights(self, recipe: multi_seat.Recipe) -> NDArray[np.float32]:
         """How much each example counts for a seat whenever it is drawn."""
-        found = super().weights(replace(recipe, unseen=()))
-        return found * self._seen[recipe.unseen[0]].astype(np.float32)
+        found: NDArray[np.float32] = super().weights(replace(recipe, unseen=()))
+        found[~self._seen[recipe.unseen[0]]] = 0.0
+        return found
 
 
 def juries(
