@@ -126,9 +126,9 @@ def create_app(
     app.add_middleware(RequestLimits, door=app.state.door, limits=limits, hosts=hosts, rate=rate)
     app.add_middleware(AccessLog, metrics=metrics)
     _add_errors(app)
-    app.mount(CONSOLE, console(guard, app.state.door))  # before the routers: a page then waits for none to be built
+    app.mount(CONSOLE, console(guard, app.state.door))
     for router in ROUTERS:
-        app.include_router(router)
+        app.router.routes.extend(router.routes)  # include_router would build every route again, at the first request
     add_docs(app)
 
     @app.get("/", include_in_schema=False)

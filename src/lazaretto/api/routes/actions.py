@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from lazaretto.actions.records import Asked, Authorization
-from lazaretto.api.answers import DecisionAnswer, answer, ruled
+from lazaretto.api.answers import ERRORS, DecisionAnswer, answer, ruled
 from lazaretto.api.callers import Anyone, Reviewer, TheGuard, claimed, signature
 from lazaretto.api.requests import Body
 from lazaretto.errors import MissingExtra
@@ -18,7 +18,7 @@ try:
 except ImportError:
     raise MissingExtra("the HTTP server", "api") from None
 
-router = APIRouter(prefix="/v1", tags=["actions"])
+router = APIRouter(prefix="/v1", tags=["actions"], responses=ERRORS)
 
 
 class TaskBody(Body):

@@ -7,6 +7,7 @@ from typing import Any
 
 from lazaretto.api.access import Caller, Role
 from lazaretto.api.answers import (
+    ERRORS,
     AuditAnswer,
     AuditResults,
     BeforeTurnAnswer,
@@ -47,7 +48,7 @@ try:
 except ImportError:
     raise MissingExtra("the HTTP server", "api") from None
 
-router = APIRouter(prefix="/v1", tags=["agents"])
+router = APIRouter(prefix="/v1", tags=["agents"], responses=ERRORS)
 AT_ONCE = 16
 """Items of a batch that are judged side by side."""
 NOBODY = "unknown"

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lazaretto.api import outgoing
 from lazaretto.api.access import Caller
-from lazaretto.api.answers import answer
+from lazaretto.api.answers import ERRORS, answer
 from lazaretto.api.callers import Anyone, TheGuard, claimed
 from lazaretto.api.conversations import JudgedPassage, Passage, judge
 from lazaretto.api.requests import MOST_AT_ONCE
@@ -25,7 +25,7 @@ try:
 except ImportError:
     raise MissingExtra("the HTTP server", "api") from None
 
-router = APIRouter(tags=["compatible"])
+router = APIRouter(tags=["compatible"], responses=ERRORS)
 MODEL = "lazaretto"
 HELD = "lazaretto/held"
 """Our own category: the guard would hold it, for any reason."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from lazaretto.api.answers import ItemAnswer, ItemDetail, ReceiptAnswer, Settled, answer
+from lazaretto.api.answers import ERRORS, ItemAnswer, ItemDetail, ReceiptAnswer, Settled, answer
 from lazaretto.api.callers import Anyone, Reviewer, TheGuard, signature
 from lazaretto.api.requests import AppealBody, LabelBody, ReleaseBody, SettleBody, UnlabelBody
 from lazaretto.errors import InputError, MissingExtra, UnknownItem
@@ -24,7 +24,7 @@ try:
 except ImportError:
     raise MissingExtra("the HTTP server", "api") from None
 
-router = APIRouter(prefix="/v1", tags=["items"])
+router = APIRouter(prefix="/v1", tags=["items"], responses=ERRORS)
 MOST_EVENTS = 200
 """Events of one item that are listed with it, the newest of them."""
 PICTURES = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from lazaretto.api.answers import DueWriteAnswer, ImportedAnswer, NotedWrites, ReconciledAnswer, answer
+from lazaretto.api.answers import ERRORS, DueWriteAnswer, ImportedAnswer, NotedWrites, ReconciledAnswer, answer
 from lazaretto.api.callers import Reviewer, TheGuard, claimed
 from lazaretto.api.requests import MOST_AT_ONCE, ImportBody, ReconcileBody, WrittenBody
 from lazaretto.errors import MissingExtra
@@ -17,7 +17,7 @@ try:
 except ImportError:
     raise MissingExtra("the HTTP server", "api") from None
 
-router = APIRouter(prefix="/v1", tags=["records of your own store"])
+router = APIRouter(prefix="/v1", tags=["records of your own store"], responses=ERRORS)
 
 
 @router.post("/records/import", response_model=ImportedAnswer)

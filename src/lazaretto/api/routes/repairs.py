@@ -8,6 +8,7 @@ import hashlib
 import orjson
 
 from lazaretto.api.answers import (
+    ERRORS,
     PreviewAnswer,
     ProposalAnswer,
     ProposalDismissed,
@@ -27,7 +28,7 @@ try:
 except ImportError:
     raise MissingExtra("the HTTP server", "api") from None
 
-router = APIRouter(prefix="/v1/repairs", tags=["repairs"])
+router = APIRouter(prefix="/v1/repairs", tags=["repairs"], responses=ERRORS)
 PLANNED = "plan_sha256"
 """The key of a plan's digest in the ledger: a plan that comes back must have it."""
 

@@ -6,7 +6,7 @@ import asyncio
 import re
 from typing import Any
 
-from lazaretto.api.answers import CasesAnswer, GateAnswer, Health, LiveVersion, Whoami, answer
+from lazaretto.api.answers import ERRORS, CasesAnswer, GateAnswer, Health, LiveVersion, Whoami, answer
 from lazaretto.api.callers import Admin, Anyone, Reviewer, TheGuard, signature
 from lazaretto.api.metrics import CONTENT_TYPE
 from lazaretto.api.requests import RollbackBody
@@ -22,7 +22,7 @@ try:
 except ImportError:
     raise MissingExtra("the HTTP server", "api") from None
 
-router = APIRouter(tags=["service"])
+router = APIRouter(tags=["service"], responses=ERRORS)
 SECRETS = ("api_key", "token", "password", "secret", "headers")
 """Settings whose values stay here."""
 _LOGIN = re.compile(r"://[^/@\s]+@")

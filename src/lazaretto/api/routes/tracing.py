@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Literal
 
-from lazaretto.api.answers import BlastRadiusAnswer, ContactAnswer, LineageAnswer, answer
+from lazaretto.api.answers import ERRORS, BlastRadiusAnswer, ContactAnswer, LineageAnswer, answer
 from lazaretto.api.callers import Reviewer, TheGuard
 from lazaretto.errors import MissingExtra
 from lazaretto.guard.rechecking import Rechecked
@@ -19,7 +19,7 @@ try:
 except ImportError:
     raise MissingExtra("the HTTP server", "api") from None
 
-router = APIRouter(prefix="/v1", tags=["tracing"])
+router = APIRouter(prefix="/v1", tags=["tracing"], responses=ERRORS)
 MEDIA = {"markdown": "text/markdown; charset=utf-8", "html": "text/html", "sarif": "application/sarif+json"}
 
 
