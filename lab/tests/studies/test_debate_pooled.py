@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import gzip
 import json
 from collections.abc import Sequence
@@ -17,7 +18,8 @@ from lazaretto.gates.content.records import Label
 from lazaretto.models.protocol import Completion, Message, Request
 from lazaretto_lab.harness.experiment import load_experiment, units
 from lazaretto_lab.harness.results import ResultFolder
-from lazaretto_lab.studies.debate import panels, pooled
+from lazaretto_lab.metrics.intervals import bootstrap_interval
+from lazaretto_lab.studies.debate import air_bench, panels, pooled
 from lazaretto_lab.studies.debate.folder_chat import FolderChat, Words
 
 NAME = "debate/models"
@@ -70,6 +72,8 @@ def items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         case = {"id": kind, "text": f"a case about {kind} in a far harbour", "label": 1, "origin": "library"}
         (folder / f"cases_{kind}.jsonl").write_text(json.dumps(case) + "\n")
     monkeypatch.setenv("LAZARETTO_SHARED", str(tmp_path))
+    few = functools.partial(bootstrap_interval, samples=40)  # what is stored is tested here, not how wide it is
+    monkeypatch.setattr(air_bench, "bootstrap_interval", few)
     panels._library.cache_clear()
     monkeypatch.setattr("lazaretto_lab.studies.debate.panels.remembering_embedder", lambda: None)
     pooled.prepare(NAME, tmp_path / "items.json.gz")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lazaretto import Guard, Policy
+from lazaretto.pictures import words
 from lazaretto_lab.studies.drill import crew as crew_module
 from lazaretto_lab.studies.drill import run as run_module
 from lazaretto_lab.studies.drill.crew import THREATS
@@ -54,6 +55,8 @@ async def test_a_small_drill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     for name, value in (("PAIRS", 2), ("BACKGROUND", 1), ("ROUNDS", 3)):
         monkeypatch.setattr(crew_module, name, value)
     monkeypatch.setattr(run_module, "ROUNDS", 3)
+    # the drill's pictures have no letters; looking for some takes a third of the time
+    monkeypatch.setattr(words, "read_lettering", lambda frame: [])
     result = await drill(f"sqlite:///{tmp_path / 'd.db'}", 0, await calibration())
     found = {one.threat: one for one in result.threats}
     for threat in ("worm", "fact", "virus"):
