@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import re
 import runpy
 from pathlib import Path
 
@@ -153,10 +152,3 @@ def test_every_room_is_in_the_architecture_page(folder: Path) -> None:
     page = (REPOSITORY / "ARCHITECTURE.md").read_text()
     missing = [room for room in rooms_of(folder) if not room.startswith("__") and room not in page]
     assert not missing, f"ARCHITECTURE.md does not mention {missing}"
-
-
-def test_the_files_that_answer_questions_are_there() -> None:
-    page = (REPOSITORY / "ARCHITECTURE.md").read_text()
-    table = page.split("## Ten questions", 1)[1].split("\n## ", 1)[0]
-    named = re.findall(r"\| `([\w/]+\.py)`", table)
-    assert len(named) == 10 and [one for one in named if not (PRODUCT / one).is_file()] == []

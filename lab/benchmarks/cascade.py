@@ -181,9 +181,9 @@ async def judged(lines: Sequence[Line], said: dict[str, dict[str, Verdict]], nam
         return ScriptedGate(lambda o: replace(said[gate][f"{o.namespace}: {o.text}"], subject=o.id), gate)
 
     gates = {**{gate: replayed(gate) for gate in said}, "debate": ScriptedGate(debate, "debate")}
-    usual = Policy().channels.message
+    usual = Policy.minimal().channels.message
     rules = replace(usual, stages=POLICIES[name], run_all=True, gray=BANDS.get(name, usual.gray))
-    policy = Policy(channels=Channels(**{c.value: rules for c in Channel}))
+    policy = replace(Policy.minimal(), channels=Channels(**{c.value: rules for c in Channel}))
     held: list[bool] = []
     heard: list[bool] = []
     ms = 0.0

@@ -305,8 +305,21 @@ def reasons_in_order(
     return tuple(dict.fromkeys(sentence for _, _, sentences in ordered for sentence in sentences))
 
 
+class NeitherTrueNorFalse:
+    """A record that an ``if`` refuses, because every object of it would count as true.
+
+    ``if guard.check(...)`` would let everything through; write ``if guard.check(...).allowed``.
+    """
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        asked = "allowed" if hasattr(self, "allowed") else "ok"
+        raise TypeError(f"a {type(self).__name__} is neither true nor false: ask for its .{asked}")
+
+
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NeitherTrueNorFalse):
     """The guard's answer about one item: what to do, why, and which gates really ran."""
 
     item: str
@@ -321,7 +334,7 @@ class Decision:
     cost: Cost = Cost()
     replacement: str | None = None
     settled: tuple[str, ...] = ()
-    """``gate:rule`` of the verdicts that do not count: a later stage cleared them, or a person's word overruled."""
+    """``gate:rule`` of the verdicts that do not count: a later stage cleared them, or a person's decision overruled."""
     would: Ruling | None = None
     """The ruling that would have been given, if the policy only observes; None if it enforces."""
     kept: str = ""

@@ -1,4 +1,4 @@
-"""The last gate: who wanted a call, where each value comes from, and what a person's word lets through."""
+"""The last gate: who wanted a call, where each value comes from, and what a person's decision lets through."""
 
 from __future__ import annotations
 

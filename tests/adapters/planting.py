@@ -32,7 +32,7 @@ class FakeGuard:
     """
 
     def __init__(self, mark: str = MARK) -> None:
-        self.policy = Policy()
+        self.policy = Policy.minimal()
         self.ledger = SimpleNamespace(namespace="default", state=self._state, item=lambda _: SimpleNamespace(time=0.0))
         settings = SimpleNamespace(is_directory=lambda _: False)
         self.actions = SimpleNamespace(begun={}, listing=lambda *_: None, settings=settings)

@@ -11,21 +11,21 @@ import pytest
 
 from lazaretto import Policy
 from lazaretto.learn.admission import LOADING_S, with_memory_gate
-from lazaretto.policy import ChannelPolicy, Channels, Stage
+from lazaretto.policy import ChannelPolicy, Stage
 
 Run = Callable[..., Any]
 
 
 def test_the_gate_stands_in_the_policy_once() -> None:
-    default = with_memory_gate(Policy())
+    default = with_memory_gate(Policy.minimal())
     assert [Stage.of(one).gates for one in default.channels.memory.stages] == [
         ("structure",),
         ("blocklist",),
         ("memory",),
     ]
-    assert default.channels.message == Policy().channels.message
+    assert default.channels.message == Policy.minimal().channels.message
     own = ChannelPolicy(stages=(("memory", "structure"),), timeout_s=500.0)
-    named = with_memory_gate(replace(Policy(), channels=Channels(memory=own)))
+    named = with_memory_gate(replace(Policy.minimal(), channels=replace(Policy.minimal().channels, memory=own)))
     assert [Stage.of(one).gates for one in named.channels.memory.stages] == [("memory", "structure")]
     assert named.channels.memory.timeout_s == 500.0
     assert default.channels.memory.timeout_s == LOADING_S

@@ -66,7 +66,7 @@ def test_copies_wait_in_one_row_and_are_settled_together(tmp_path: Path, open_gu
     worm = "reversed \u202etxet\u202c one"
     items = [guard.run(guard.remember(worm, agent=agent)).item for agent in ("ada", "bob")]
     shown = run("held", "--store", url).output
-    assert "2 times: one word settles all" in shown and shown.count("txet") == 1
+    assert "2 times: one decision settles all" in shown and shown.count("txet") == 1
     said = run("label", *items, "benign", "--by", "ana", "--store", url)
     assert "with 1 that say the same" in said.output and said.output.count("recorded") == 1
     assert "nothing waits" in run("held", "--store", url).output

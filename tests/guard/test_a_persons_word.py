@@ -1,4 +1,4 @@
-"""A person's word sticks: what was called benign passes again from as trusted a source, and nothing else passes with
+"""A person's decision sticks: what was called benign passes again from as trusted a source, and nothing else passes with
 it."""
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def calibration() -> MonitorCalibration:
     return asyncio.run(calibrate_monitor(states, persona_pool(12, 1), AdapterBackend(crew, EMBEDDER), memories=40))
 
 
-POLICY = Policy(gates={"foresight": {"budget": 40.0}})
+POLICY = replace(Policy.minimal(), gates={"foresight": {"budget": 40.0}})
 PEOPLE = persona_pool(12, 1)
 
 
@@ -111,6 +112,6 @@ def test_a_kept_calibration_and_the_policy_set_it_up(tmp_path: Path, calibration
         )
         with pytest.raises(InputError, match="cannot read"):
             guard.foresight.rehearse_with(tmp_path / "nothing.json", EMBEDDER, PEOPLE)
-    wrong = Policy(gates={"foresight": {"bugdet": 1.0}})
+    wrong = replace(Policy.minimal(), gates={"foresight": {"bugdet": 1.0}})
     with pytest.raises(PolicyError, match="bugdet"):
         SyncGuard.open(f"sqlite:///{tmp_path}/m.db", wrong)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ GRAY = Stage(("dear",), when="gray")
 
 def policy(*stages: Stage | tuple[str, ...], **more: Any) -> Policy:
     rules = ChannelPolicy(stages=stages, **more)
-    return Policy(channels=Channels(**{c.value: rules for c in Channel}))
+    return replace(Policy.minimal(), channels=Channels(**{c.value: rules for c in Channel}))
 
 
 def saying(gate: str, ruling: Ruling, risk: float, rule: str = "scripted") -> ScriptedGate:

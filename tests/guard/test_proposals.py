@@ -177,7 +177,7 @@ async def test_calling_the_origin_fine_ends_the_proposal_and_brings_back_what_wa
     assert one.texts() == before and await one.guard.repairs.proposals() == ()
     with pytest.raises(RepairRefused, match="is not held"):
         await one.guard.repairs.accept(name, by="dan")
-    assert (await one.guard.recheck()).held == (), "a person's word stands"
+    assert (await one.guard.recheck()).held == (), "a person's decision stands"
 
 
 @pytest.mark.parametrize("how", ["label", "release"])

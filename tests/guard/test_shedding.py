@@ -19,7 +19,7 @@ KEY = "key:crew"
 @pytest.fixture
 def guard(open_guard: Callable[..., Guard], store_url: str) -> Guard:
     """With gates that let all of this pass: taint alone is looked at."""
-    return open_guard(Policy(), store=store_url)
+    return open_guard(Policy.minimal(), store=store_url)
 
 
 async def poisoned(guard: Guard, agent: str = "scout") -> str:
@@ -137,7 +137,7 @@ async def test_an_erased_note_leaves_no_fingerprint(guard: Guard) -> None:
 
 
 async def test_taint_that_is_turned_off_is_off(open_guard: Callable[..., Guard]) -> None:
-    policy = Policy()
+    policy = Policy.minimal()
     off = open_guard(replace(policy, taint=replace(policy.taint, ruling=Ruling.ALLOW)))
     page = await poisoned(off)
     assert (await off.remember(NOTE, agent="scout", parents=[page])).allowed

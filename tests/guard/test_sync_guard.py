@@ -7,6 +7,7 @@ import inspect
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from lazaretto.guard.incidents import IncidentBook
 from lazaretto.guard.old_names import OLD_NAMES
 from lazaretto.guard.repairs import Repairs
 from lazaretto.guard.stores import Stores
-from lazaretto.policy import ChannelPolicy, Channels
+from lazaretto.policy import ChannelPolicy
 from lazaretto.testing import ScriptedGate
 
 PARTS = {
@@ -107,7 +108,7 @@ def test_a_story_without_await(guard: SyncGuard) -> None:
     assert guard.report("opened it", agent="bob").startswith("de_")
     assert guard.label(note.item, "harmful", by="eve").subject == note.item
     assert guard.appeal(note.item, "it is old", by="ada").subject == note.item
-    assert len(guard.repairs.receipts()) == 1 and guard.policy == Policy() and guard.ledger.verify().ok
+    assert len(guard.repairs.receipts()) == 1 and guard.policy == Policy.minimal() and guard.ledger.verify().ok
 
 
 def test_errors_arrive_as_they_are(guard: SyncGuard) -> None:
@@ -179,7 +180,9 @@ def test_closing_ends_what_is_under_way_elsewhere(
     slow = ScriptedGate(name="slow", delay_s=60)
     rules = ChannelPolicy(stages=(("slow",),), timeout_s=120, budget_s=120, fail_mode=Ruling.ALLOW)
     guard = SyncGuard.open(
-        f"sqlite:///{tmp_path / 'crew.db'}", Policy(channels=Channels(message=rules)), gates={"slow": slow}
+        f"sqlite:///{tmp_path / 'crew.db'}",
+        replace(Policy.minimal(), channels=replace(Policy.minimal().channels, message=rules)),
+        gates={"slow": slow},
     )
     close_gates = GateSet.close
 

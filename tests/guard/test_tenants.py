@@ -259,7 +259,7 @@ CALLS = (
 
 @pytest.mark.parametrize("call", CALLS)
 async def test_nothing_of_another_tenant_is_read_or_touched(open_guard: Callable[..., Guard], call: str) -> None:
-    other, guard = open_guard(Policy(), "mallory-and-sons"), open_guard(Policy(), "ours")
+    other, guard = open_guard(Policy.minimal(), "mallory-and-sons"), open_guard(Policy.minimal(), "ours")
     theirs = await furnish(other)
     before = other.ledger.head()
     for attempt in attempts(guard, theirs)[call]:

@@ -200,7 +200,7 @@ class Story:
         done = await self.guard.recheck()
         self.told.append(f"{self.head()} look {done.held} {done.released}")
         for item in (*done.held, *done.released):
-            assert self.model.own(item) is None, "a person's word is never overturned"
+            assert self.model.own(item) is None, "a person's decision is never overturned"
             known = self.model.items[item]
             known.ruled, known.ruling = self.head(), self.guard.ledger.state(item).ruling or Ruling.ALLOW
             known.flagged = known.ruling > Ruling.WARN

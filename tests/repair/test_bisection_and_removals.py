@@ -91,7 +91,7 @@ def test_rollbacks() -> None:
 
 def test_a_sweep_cleans_every_album_and_names_lookalikes() -> None:
     agents = [agent("ada", (0, 1, 2)), agent("bo", (2, 3)), agent("cy", (4, 5))]
-    swept = sweep(agents, [NOTES[2]], alike=lambda one, other: one.key == NOTES[4].key, said=["a1"])
+    swept = sweep(agents, [NOTES[2]], alike=lambda one, other: one.key == NOTES[4].key, sentences=["a1"])
     assert {a.id for a in swept.cleaned} == {"ada", "bo", "cy"}  # cy for the sentence in its history
     assert all(NOTES[2].key not in a.album and len(a.history) == 2 for a in swept.cleaned)
     assert swept.lookalikes == (NOTES[4].key,) and swept.contacts == ("ada", "bo", "cy")

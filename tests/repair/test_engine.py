@@ -187,12 +187,12 @@ async def test_too_wide_a_plan_is_refused(open_guard: Callable[..., Guard]) -> N
     wide = open_guard()
     ids = await tree(wide)
     plan = await wide.plan(ids["root"], "isolate", descendants=True)
-    narrow = open_guard(Policy(repair=RepairLimits(max_items=2)))
+    narrow = open_guard(replace(Policy.minimal(), repair=RepairLimits(max_items=2)))
     with pytest.raises(RepairRefused, match="3 items; the policy allows 2"):
         await narrow.plan(ids["root"], "isolate", descendants=True)
     with pytest.raises(RepairRefused, match=r"repair\.max_items"):
         await narrow.apply(plan)
-    lonely = open_guard(Policy(repair=RepairLimits(max_agents=1)))
+    lonely = open_guard(replace(Policy.minimal(), repair=RepairLimits(max_agents=1)))
     with pytest.raises(RepairRefused, match=r"repair\.max_agents"):
         await lonely.plan(ids["root"], "isolate", descendants=True)
     assert await seen(wide) == set(ids.values())

@@ -9,7 +9,6 @@ import pytest
 
 from lazaretto import Guard, Policy
 from lazaretto.gates.protocol import GateContext
-from lazaretto.policy import ChannelPolicy, Channels
 from lazaretto.provenance.text_edits import corrected
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import Correction, EventKind, Observation, Ruling, Verdict
@@ -39,7 +38,7 @@ class KnowsBetter(ScriptedGate):
 
 @pytest.fixture
 def crew(open_guard: Callable[..., Guard]) -> Guard:
-    rules = Policy(channels=Channels(memory=ChannelPolicy(stages=(("berths",),))))
+    rules = Policy.read({"preset": "minimal", "channels": {"memory": {"stages": [["berths"]]}}})
 
     def script(one: Observation) -> Ruling:
         return Ruling.QUARANTINE if RIGHT in one.text and "torn" in one.text else Ruling.ALLOW
@@ -93,7 +92,7 @@ async def test_without_a_trusted_memory_everything_made_from_it_stays_held(crew:
 
 
 async def test_a_ruling_is_recorded_without_the_text_it_offers(open_guard: Callable[..., Guard]) -> None:
-    rules = Policy(channels=Channels(memory=ChannelPolicy(stages=(("berths",),))))
+    rules = Policy.read({"preset": "minimal", "channels": {"memory": {"stages": [["berths"]]}}})
 
     def script(one: Observation) -> Verdict:
         return Verdict("berths", one.id, Ruling.REWRITE, 0.9, (0.5, 1.0), "changes_known_claim", replacement=TRUSTED)
@@ -121,7 +120,7 @@ class NamesOnly(KnowsBetter):
 
 
 async def test_what_only_names_the_value_is_left_and_listed(open_guard: Callable[..., Guard]) -> None:
-    rules = Policy(channels=Channels(memory=ChannelPolicy(stages=(("berths",),))))
+    rules = Policy.read({"preset": "minimal", "channels": {"memory": {"stages": [["berths"]]}}})
     guard = open_guard(rules, gates={"berths": NamesOnly(name="berths")})
     await guard.remember(TRUSTED, agent="ann", source="direct_user")
     poison = (await guard.remember(POISON, agent="web", source="untrusted_document")).item

@@ -24,7 +24,7 @@ BLOCK_LIST = {"preset": "minimal", "channels": {"memory": {"stages": [["blocklis
 @pytest.fixture
 async def guard(tmp_path: Path) -> AsyncIterator[Guard]:
     ledger = Ledger.open(f"sqlite:///{tmp_path}/store.db")
-    async with Guard(ledger, Policy()) as made:
+    async with Guard(ledger, Policy.minimal()) as made:
         yield made
     ledger.close()
 

@@ -38,7 +38,7 @@ async def test_without_a_guard_everything_spreads_and_a_seed_repeats_itself(tmp_
 @pytest.mark.slow
 async def test_foresight_finds_the_virus_picture_and_leaves_the_others(tmp_path: Path) -> None:
     known, eyes = await calibration()
-    with Guard.open(f"sqlite:///{tmp_path / 'g.db'}", Policy()) as guard:
+    with Guard.open(f"sqlite:///{tmp_path / 'g.db'}", Policy.minimal()) as guard:
         seeing = Eyes(captions=dict(eyes.captions))
         guard.foresight.rehearse_with(known, seeing)
         agent = PictureAgent("ada", seeing)

@@ -223,7 +223,7 @@ class Authority:
     # answers of people
 
     def answer(self, token: str, agree: bool, by: str, caller: Identity | None = None) -> Asked:
-        """A person's word on a call that waits: yes lets exactly this call through once, no blocks it."""
+        """A person's decision on a call that waits: yes lets exactly this call through once, no blocks it."""
         asked = self._waiting().get(token)
         if asked is None:
             raise UnknownItem(token, self._ledger.namespace, "token")

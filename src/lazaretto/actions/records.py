@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+from lazaretto.types import NeitherTrueNorFalse
+
 Answer = Literal["allow", "ask", "block"]
 ANSWERS: tuple[Answer, ...] = ("allow", "ask", "block")
 """Mildest first."""
@@ -89,7 +91,7 @@ class Control:
 
 
 @dataclass(frozen=True, slots=True)
-class Authorization:
+class Authorization(NeitherTrueNorFalse):
     """Whether a call may be made, and the reasons."""
 
     id: str

@@ -25,15 +25,15 @@ class SweepResult:
 
 
 def sweep(
-    agents: Sequence[AgentState], gone: Iterable[AlbumItem], alike: Alike | None = None, said: Iterable[str] = ()
+    agents: Sequence[AgentState], gone: Iterable[AlbumItem], alike: Alike | None = None, sentences: Iterable[str] = ()
 ) -> SweepResult:
-    """Look through every album. ``said``: sentences of the removed memories, taken out of histories as well."""
+    """Look through every album. ``sentences``: sentences of the removed memories, taken out of histories as well."""
     removed = {album_item.key: album_item for album_item in gone}
-    sentences = frozenset(said)
+    spoken = frozenset(sentences)
     cleaned, contacts = [], []
     verdicts: dict[str, bool] = {}
     for agent in agents:
-        after = purge(agent, removed, sentences)
+        after = purge(agent, removed, spoken)
         if after != agent:
             cleaned.append(after)
         for album_item in after.album if alike is not None else ():
@@ -46,10 +46,10 @@ def sweep(
     return SweepResult(tuple(cleaned), tuple(key for key, near in verdicts.items() if near), tuple(contacts))
 
 
-def purge(agent: AgentState, keys: Iterable[str], said: Iterable[str] = ()) -> AgentState:
+def purge(agent: AgentState, keys: Iterable[str], sentences: Iterable[str] = ()) -> AgentState:
     """The agent without these memories, and without chats in which one of these sentences was spoken."""
-    sentences = frozenset(said)
-    records = tuple(r for r in agent.history if r.question not in sentences and r.answer not in sentences)
+    spoken = frozenset(sentences)
+    records = tuple(r for r in agent.history if r.question not in spoken and r.answer not in spoken)
     return replace(agent, album=agent.album.without(keys), history=replace(agent.history, records=records))
 
 

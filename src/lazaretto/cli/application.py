@@ -9,9 +9,10 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import entry_points, version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from lazaretto.cli import COMMANDS, FAMILIES, LABORATORY
 from lazaretto.cli.common import EXIT_MODEL, EXIT_USAGE, emit, errors
@@ -23,10 +24,26 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+class Commands(TyperGroup):
+    """The commands by name. The error for an unknown one names the family that has it: ``ledger verify``."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """As in ``TyperGroup``."""
+        try:
+            return super().resolve_command(ctx, args)
+        except Exception as error:
+            groups = {name: group for name, group in self.commands.items() if isinstance(group, TyperGroup)}
+            found = [f"'{ctx.command_path} {name} {args[0]}'" for name in groups if args[0] in groups[name].commands]
+            if found and hasattr(error, "message"):
+                error.message = f"No such command {args[0]!r}. Did you mean {' or '.join(found)}?"
+            raise
+
+
 def build(command: str | None = None) -> typer.Typer:
     """The application: whole, or as far as it needs to be for one of its commands."""
     app = typer.Typer(
         name="lazaretto",
+        cls=Commands,
         help="An immune system for multi-agent AI: inspect, hold, clean and release what agents read, keep and say.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,

@@ -19,7 +19,7 @@ import typer
 from lazaretto.cli.common import JsonFlag, emit, plain_errors
 from lazaretto.errors import StoreMissing
 from lazaretto.ledger import Ledger, Store
-from lazaretto.policy import Policy
+from lazaretto.policy import Policy, presets
 
 if TYPE_CHECKING:
     from lazaretto.guard.sync_guard import SyncGuard
@@ -34,7 +34,11 @@ StoreOption = Annotated[
 ]
 PolicyOption = Annotated[
     str | None,
-    typer.Option("--policy", envvar="LAZARETTO_POLICY", help="Policy file (TOML). Default: the preset 'recommended'."),
+    typer.Option(
+        "--policy",
+        envvar="LAZARETTO_POLICY",
+        help="Policy file (TOML), or a preset: minimal, recommended, strict. Default: recommended.",
+    ),
 ]
 NamespaceOption = Annotated[
     str | None,
@@ -57,8 +61,8 @@ class CommandContext:
     """The store, policy and output of a command."""
 
     policy: Policy
-    policy_file: str | None
-    """The file of the policy; None: the built-in one."""
+    policy_given: str | None
+    """The file or preset that the call names; None: the default."""
     store: str | None
     """Store URL; None: one SQLite file in the user's data folder."""
     namespace: str
@@ -69,13 +73,18 @@ class CommandContext:
         cls, store: str | None = None, policy: str | None = None, namespace: str | None = None, json: bool = False
     ) -> CommandContext:
         """The context that the shared options describe; environment variables are already in them."""
-        rules = Policy.load(policy) if policy else Policy.recommended()
+        rules = Policy.read(policy or None)
         return cls(rules, policy or None, store or rules.store or None, namespace or rules.namespace, json)
+
+    @property
+    def policy_file(self) -> str | None:
+        """The file of the policy; None: a preset."""
+        return None if self.policy_given in presets.NAMES else self.policy_given
 
     def open_ledger(self, *, create: bool = True, read_only: bool = False) -> Ledger:
         """The tenant's ledger."""
         ledger = Ledger.open(self.store, self.namespace, create=create, read_only=read_only)
-        _say_where(ledger, self.policy_file)
+        self._say_where(ledger)
         return ledger.configure_signing(self.policy.record)
 
     def open_store(self) -> Store:
@@ -96,7 +105,7 @@ class CommandContext:
         from lazaretto.guard.telemetry import Logging
 
         ledger = Ledger.open(self.store, namespace or self.namespace, create=create, read_only=read_only)
-        _say_where(ledger, self.policy_file)
+        self._say_where(ledger)
         try:
             ledger.configure_signing(self.policy.record)
             guard = Guard(ledger, policy or self.policy, file=self.policy_file or "policy")
@@ -119,13 +128,13 @@ class CommandContext:
                 guard = replace(self, store=f"sqlite:///{folder}/ledger.db").open_guard()
             yield stack.enter_context(guard)
 
+    def _say_where(self, ledger: Ledger) -> None:
+        policy = self.policy_file or repr(self.policy.preset)
+        log.info("store %s, namespace %r, policy %s", ledger.url, ledger.namespace, policy)
+
     def emit(self, data: Any, show: Callable[[], None]) -> None:
         """Print ``data`` as JSON when asked, else let ``show`` draw it for a person."""
         emit(data, self.as_json, show)
-
-
-def _say_where(ledger: Ledger, policy_file: str | None) -> None:
-    log.info("store %s, namespace %r, policy %s", ledger.url, ledger.namespace, policy_file or "'recommended'")
 
 
 def with_context(*, namespace: bool = True, json: bool = True) -> Callable[[Callable[..., R]], Callable[..., R]]:

@@ -40,7 +40,7 @@ def _store(context: CommandContext) -> list[DoctorLine]:
 def _policy(context: CommandContext) -> list[DoctorLine]:
     """The policy in force, and whether each gate it names can run."""
     policy = context.policy
-    where = context.policy_file or "none given, so the default"
+    where = context.policy_file or "no file"
     mode = "; it only observes, nothing is held" if policy.mode == "observe" else ""
     findings = [DoctorLine("policy", True, f"{where}; preset {policy.preset!r}{mode}", required=True)]
     for name in dict.fromkeys(name for name, _ in policy.gate_names()):

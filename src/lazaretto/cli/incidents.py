@@ -160,7 +160,7 @@ def held(
 
 
 def _times(item: Held) -> str:
-    return f", {len(item.copies) + 1} times: one word settles all" if item.copies else ""
+    return f", {len(item.copies) + 1} times: one decision settles all" if item.copies else ""
 
 
 def _show_would(context: CommandContext, limit: int) -> None:

@@ -57,7 +57,7 @@ def enforce(
     again.
     """
     if context.policy_file is None:
-        raise InputError("policy", "no file is named", "Give --policy FILE; the built-in policy enforces already")
+        raise InputError("policy", "no file is named", "Give --policy FILE; a preset enforces already")
     if context.policy.mode == "enforce":
         context.emit({"mode": "enforce", "changed": False}, lambda: console.print("it enforces already"))
         return

@@ -41,7 +41,7 @@ def server_of(context: CommandContext) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
         raise InputError(URL, f"{url!r} is not the address of a server", "For example http://127.0.0.1:8787")
     beside = {
-        "policy": context.policy_file,
+        "policy": context.policy_given,
         "store": context.store,
         "namespace": context.namespace != context.policy.namespace,
     }

@@ -119,7 +119,7 @@ def serve(
             return
         guard.close()  # each worker has its own; this one has shown that the store and the policy are good
         described = WorkerSettings(
-            context.store, context.policy_file, context.namespace, str(keys) if keys else None, access_log, settings
+            context.store, context.policy_given, context.namespace, str(keys) if keys else None, access_log, settings
         )
         _serve_with(workers, described, token, listener)
 

@@ -59,7 +59,11 @@ def _written(context: CommandContext, found: Tuning, to: Path) -> dict[str, Any]
     if not found.findings:
         words = "nobody called any item harmful, so nothing tells what milder settings would miss"
         raise InputError("write", words, "Label some first: lazaretto label ITEM harmful --by YOU")
-    before = Path(context.policy_file).read_text(encoding="utf-8") if context.policy_file else ""
+    before = (
+        Path(context.policy_file).read_text(encoding="utf-8")
+        if context.policy_file
+        else f'preset = "{context.policy.preset}"\n'
+    )
     text = edited(before, {(f"gates.{gate}", name): value for (gate, name), value in found.advice.changes.items()})
     _save(to, text, "write")
     Policy.load(to)  # the written file must be a policy

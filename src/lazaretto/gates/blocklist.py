@@ -163,7 +163,7 @@ class BlocklistGate:
         )
 
     def _vouched(self, observation: Observation, word: tuple[str, Entry], context: GateContext, cost: Cost) -> Verdict:
-        """The verdict of a person's word; ``over``: the items it was known to contradict when the word was given."""
+        """The verdict of a person's decision; ``over``: the items it was known to contradict when the decision was made."""
         rule, entry = word
         over = sorted(contradicted_by(context.ledger, entry.item))
         summary = f"{_SAYINGS[rule]} {entry.item}, which a person called benign or released"
@@ -177,7 +177,7 @@ class BlocklistGate:
         if repair is not None:
             self._learn_repair(observation, repair, context)
             return
-        news = bool(context.earlier)  # a ruling on a fresh item, not a person's word about an old one
+        news = bool(context.earlier)  # a ruling on a fresh item, not a person's decision about an old one
         if ruling <= Ruling.WARN:
             if not news:
                 self._clear(observation, context)
@@ -238,7 +238,7 @@ class BlocklistGate:
         return [key for key in keys if key[0] == FILE] + texts
 
     def _clear(self, observation: Observation, context: GateContext) -> None:
-        """A person's word: entries that equal this item and condemn it for such sources are removed."""
+        """A person's decision: entries that equal this item and condemn it for such sources are removed."""
         ledger, trust = context.ledger, context.trust.table()
         keys = [f"{rule}:{key}" for rule, key in self._keys(observation, context) if rule != LOOK]
         for known in (entries.read(row, ledger) for row in ledger.find_fingerprints(KIND, keys)):
@@ -257,7 +257,7 @@ class BlocklistGate:
         context: GateContext,
         by_gates: bool = False,
     ) -> None:
-        """List an item. Gates do not overturn a person's word; a person and a repair do, where it says the opposite."""
+        """List an item. Gates do not overturn a person's decision; a person and a repair do, where it says the opposite."""
         ledger, trust = context.ledger, context.trust.table()
         equal = [f"{rule}:{key}" for rule, key in keys if rule != LOOK]
         for known in [] if by_gates else [entries.read(row, ledger) for row in ledger.find_fingerprints(KIND, equal)]:
@@ -344,7 +344,7 @@ class _Found:
 
 
 def _word(found: _Found) -> tuple[str, Entry] | None:
-    """A person's word that the whole item is fine, and by which fingerprint it was found."""
+    """A person's decision that the whole item is fine, and by which fingerprint it was found."""
     keys = found.pair or found.alone or found.shown
     for rule, key in keys:
         if rule in (EXACT, NEAR, FILE, SEEN):
@@ -365,7 +365,7 @@ def _match(found: _Found, settings: BlocklistSettings) -> Match | None:
 
 
 def _nearest(found: _Found, keys: Sequence[Key]) -> Match | None:
-    """The most exact of the matches for these keys; among equals a person's word, else the strictest."""
+    """The most exact of the matches for these keys; among equals a person's decision, else the strictest."""
     for rule, key in keys:
         there = found.under((rule, key))
         if there:
@@ -396,7 +396,7 @@ def _carriers(observation: Observation, context: GateContext) -> set[str]:
     return {str(data[CARRIED_BY]) for data in found if CARRIED_BY in data}
 
 
-def person_said(text: str, image: bytes | None, context: GateContext) -> tuple[str, Entry] | None:
+def persons_decision(text: str, image: bytes | None, context: GateContext) -> tuple[str, Entry] | None:
     """A person's label for a content that is not recorded, for any writer: the fingerprint and the entry, or None.
 
     Only labels "benign", and entries that hold for everybody.

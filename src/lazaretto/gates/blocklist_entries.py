@@ -22,7 +22,7 @@ KIND = "blocklist"
 EXACT, NEAR, FOLDED = "text", "text_near", "text_folded"
 FILE, SEEN, PIXELS, LOOK = "file", "picture", "pixels", "look"
 VOUCHING = frozenset({NEAR, SEEN})
-"""Fingerprints by which only a person's word that something is fine is found again."""
+"""Fingerprints by which only a person's decision that something is fine is found again."""
 EVERYBODY = "all"
 SLICES = 6
 KEPT = 2

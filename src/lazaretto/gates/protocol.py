@@ -105,7 +105,7 @@ class Reviewer(Protocol):
 FOR_ITS_WRITER = frozenset({"changes_known_claim", "protected_key", "others_record"})
 """Rules that hold an item for its writer: the same words of another writer may be true, and are not block-listed."""
 BLOCKLIST, CALLED_BENIGN, NEARLY_BENIGN = "blocklist", "called_benign", "called_benign_nearly"
-"""The gate that knows people's words, and its rules where a person called the same benign, or nearly the same."""
+"""The gate that knows people's decisions, and its rules where a person called the same benign, or nearly the same."""
 OVER = "over"
 """In the evidence of these: items that the benign one was known to contradict when a person spoke."""
 CARRIED_BY = "carried_by"

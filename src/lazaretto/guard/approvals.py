@@ -1,4 +1,4 @@
-"""Approvals: a person's word on tool calls that wait, and on values that calls may use."""
+"""Approvals: a person's decision on tool calls that wait, and on values that calls may use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Approvals:
         self._core = core
 
     async def answer(self, token: str, agree: bool, *, by: str, caller: Identity | None = None) -> Asked:
-        """A person's word on a call that waits: yes lets exactly this call through once, no blocks it for a day.
+        """A person's decision on a call that waits: yes lets exactly this call through once, no blocks it for a day.
 
         Nobody agrees to a call of their own: ``NotYours``. ``caller`` is who proved to be behind a request.
         """

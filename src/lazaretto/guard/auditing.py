@@ -20,7 +20,7 @@ class Auditor:
         self._gate: ContentGate | None = None
 
     async def audit(self, text: str, image: bytes | None, description: str) -> dict[str, Any]:
-        """The report of a debate; a person's word on the same content is its outcome."""
+        """The report of a debate; a person's decision on the same content is its outcome."""
         from lazaretto.gates.content.debate import hold_debate
         from lazaretto.gates.content.gate import make
         from lazaretto.gates.content.people import with_peoples_word

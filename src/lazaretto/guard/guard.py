@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from lazaretto.errors import InputError
 from lazaretto.external_stores.outbox import external_write_drafts
 from lazaretto.gates.engine.decision import held_without_it
 from lazaretto.gates.engine.gate_set import GateState
@@ -65,13 +66,15 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
     def __init__(
         self,
         ledger: Ledger,
-        policy: Policy | None = None,
+        policy: Policy | Mapping[str, Any] | str | Path | None = None,
         *,
         gates: Mapping[str, Gate] | None = None,
         file: str = "policy",
     ) -> None:
         """``gates`` adds ready-made gates under names that the policy may use; ``file`` is for error messages."""
-        core = self._core = Core(ledger, policy or Policy.recommended(), gates or {}, file)
+        if not isinstance(ledger, Ledger):
+            raise InputError("ledger", f"is {type(ledger).__name__}, not a Ledger", "Give a URL to Guard.open")
+        core = self._core = Core(ledger, Policy.read(policy), gates or {}, file)
         self.ledger, self.policy, self.graph, self.actions = ledger, core.policy, core.graph, core.actions
         self.repairs = Repairs(core)
         self.incidents = IncidentBook(core)
@@ -91,7 +94,8 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
     ) -> Guard:
         """A guard over the store at a URL (default: the policy's, else one SQLite file in the user's data folder).
 
-        ``policy`` is a ``Policy``, a mapping with the same keys as the file, or the path of a TOML file.
+        ``policy`` is a ``Policy``, the name of a preset (``"strict"``), a mapping with the same keys as the file, or
+        the path of a TOML file.
         """
         file = str(policy) if isinstance(policy, (str, Path)) else "policy"
         rules = Policy.read(policy)

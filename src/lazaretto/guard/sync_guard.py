@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
+from lazaretto.errors import InputError
 from lazaretto.gates.engine.gate_set import GateState
 from lazaretto.gates.protocol import Gate
 from lazaretto.guard.approvals import Approvals
@@ -143,6 +144,8 @@ class SyncGuard(_Waiting[Guard], OldNames):
 
     def __init__(self, guard: Guard) -> None:
         """A synchronous view of a guard; closing either closes both."""
+        if not isinstance(guard, Guard):
+            raise InputError("guard", f"is {type(guard).__name__}, not a Guard", "Give a URL to SyncGuard.open")
         super().__init__(guard, guard)
         self.repairs = SyncRepairs(guard.repairs, guard)
         self.incidents = SyncIncidents(guard.incidents, guard)

@@ -137,4 +137,4 @@ class Held:
     appealed: bool
     """Whether the ruling is disputed."""
     copies: tuple[str, ...] = ()
-    """Others that wait and say exactly the same, from the same kind of source: one word settles them all."""
+    """Others that wait and say exactly the same, from the same kind of source: one decision settles them all."""

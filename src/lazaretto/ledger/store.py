@@ -8,12 +8,13 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import selectors
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -60,17 +61,22 @@ def default_url() -> str:
 
 
 def _parse(url: str) -> sa.URL:
+    usual = "Use sqlite:///file.db or postgresql://user@host/database"
+    if not isinstance(url, (str, PurePath)):
+        raise InputError("store", f"is {type(url).__name__}, not a store URL", usual)
     try:
-        parsed = sa.make_url(url)
+        parsed = sa.make_url(str(url))
     except exc.ArgumentError:
-        raise InputError(
-            "store", f"{url!r} is not a store URL", "Use sqlite:///file.db or postgresql://user@host/database"
-        ) from None
+        path = re.sub(r"^(?:sqlite|file):/{0,2}", "", str(url)).strip()
+        near = f"Did you mean 'sqlite:///{path}'? " if path and path != ":memory:" else ""
+        raise InputError("store", f"{str(url)!r} is not a store URL", f"{near}{usual}") from None
     if parsed.drivername in ("postgres", "postgresql", "postgresql+psycopg"):
         return parsed.set(drivername="postgresql+psycopg")
     if parsed.drivername in ("sqlite", "sqlite+pysqlite"):
         if not parsed.database or parsed.database.startswith((":memory:", "file:")):
-            raise InputError("store", f"{url!r} names no file", "Use sqlite:///file.db: a ledger lives in a file")
+            near = f"Did you mean 'sqlite:///{parsed.host}'? " if parsed.host else ""
+            fix = f"{near}Use sqlite:///file.db: a ledger lives in a file"
+            raise InputError("store", f"{str(url)!r} names no file", fix)
         return parsed
     raise InputError(
         "store", f"{parsed.drivername!r} is not a store this version knows", "Use sqlite:///... or postgresql://..."

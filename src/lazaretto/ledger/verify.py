@@ -25,11 +25,11 @@ from lazaretto.ledger.replay import ExpectedTables
 from lazaretto.ledger.schema import blob_refs, blobs, events, heads, metadata
 from lazaretto.ledger.schema_check import fault_in_schema
 from lazaretto.ledger.signing import PublicKey, SigningKeys, head_statement
-from lazaretto.types import Event, EventKind, Head
+from lazaretto.types import Event, EventKind, Head, NeitherTrueNorFalse
 
 
 @dataclass(frozen=True, slots=True)
-class Verification:
+class Verification(NeitherTrueNorFalse):
     """The result of a verification."""
 
     ok: bool

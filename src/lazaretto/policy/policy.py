@@ -9,6 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -35,6 +36,9 @@ from lazaretto.types import Channel, Ruling, SourceClass
 
 BEFORE_TURN = frozenset({"foresight"})
 """Gates that look at agents before they speak; they have settings, but stand in no channel's stages."""
+
+OF_PRESET: Any = None
+"""A part of the policy that is not given, and so is the preset's (``Policy.__post_init__``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,16 +122,22 @@ class ChannelPolicy:
     ] = 0
 
 
+@cache
+def _recommended_channel(channel: str) -> ChannelPolicy:
+    """A channel as the default preset has it."""
+    return read_settings(ChannelPolicy, presets.on_preset({})["channels"][channel])
+
+
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """One policy per channel."""
+    """One policy per channel. A channel that is left out is as in the preset ``recommended``."""
 
     __pydantic_config__ = CLOSED
-    message: ChannelPolicy = ChannelPolicy()
-    memory: ChannelPolicy = ChannelPolicy()
-    image: ChannelPolicy = ChannelPolicy()
-    tool: ChannelPolicy = ChannelPolicy()
-    document: ChannelPolicy = ChannelPolicy()
+    message: ChannelPolicy = field(default_factory=lambda: _recommended_channel("message"))
+    memory: ChannelPolicy = field(default_factory=lambda: _recommended_channel("memory"))
+    image: ChannelPolicy = field(default_factory=lambda: _recommended_channel("image"))
+    tool: ChannelPolicy = field(default_factory=lambda: _recommended_channel("tool"))
+    document: ChannelPolicy = field(default_factory=lambda: _recommended_channel("document"))
 
     def __getitem__(self, channel: Channel) -> ChannelPolicy:
         policy: ChannelPolicy = getattr(self, channel.value)
@@ -320,14 +330,15 @@ class ProxySources:
 class Policy:
     """Everything the guard needs to know.
 
-    ``Policy()`` is complete, and the same as ``Policy.minimal()``; a guard that is given no policy takes
-    ``Policy.recommended()``, and so does a file or mapping that names no preset.
+    ``Policy()`` is ``Policy.recommended()``, and so is the policy of a guard that is given none, of an empty mapping
+    and of an empty file. ``channels`` and ``gates`` are those of the preset unless they are given, and then replace
+    them whole; to change single settings of a preset, give a mapping to ``Policy.read`` or to ``Guard.open``.
     """
 
     __pydantic_config__ = CLOSED
     preset: Annotated[
         Literal["minimal", "recommended", "strict"], Field(description="What this policy starts from.")
-    ] = "minimal"
+    ] = "recommended"
     mode: Annotated[
         Literal["enforce", "observe"],
         Field(
@@ -336,7 +347,7 @@ class Policy:
     ] = "enforce"
     store: Annotated[str, Field(description="Store URL; empty means one SQLite file in the user's data folder.")] = ""
     namespace: Annotated[str, Field(min_length=1, description="Tenant, when the caller names none.")] = "default"
-    channels: Channels = Channels()
+    channels: Channels = OF_PRESET
     trust: TrustPolicy = TrustPolicy()
     limits: Limits = Limits()
     repair: RepairLimits = RepairLimits()
@@ -352,8 +363,21 @@ class Policy:
     ] = field(default_factory=dict)
     proxy: ProxySources = ProxySources()
     gates: Annotated[Mapping[str, Mapping[str, Any]], Field(description="One table per gate: its own settings.")] = (
-        field(default_factory=dict)
+        OF_PRESET
     )
+
+    def __post_init__(self) -> None:
+        if self.preset not in presets.NAMES:
+            allowed = f"{suggestion(str(self.preset), presets.NAMES)}one of {', '.join(presets.NAMES)}"
+            raise PolicyError("preset", str(self.preset), allowed)
+        if self.channels is OF_PRESET:
+            table = presets.on_preset({"preset": self.preset})["channels"]
+            object.__setattr__(self, "channels", read_settings(Channels, table, key="channels"))
+        if self.gates is OF_PRESET:
+            object.__setattr__(self, "gates", presets.on_preset({"preset": self.preset})["gates"])
+        if not isinstance(self.channels, Channels):
+            allowed = "a Channels; Policy.read({'channels': {...}}) takes tables"
+            raise PolicyError("channels", type(self.channels).__name__, allowed)
 
     @classmethod
     def minimal(cls) -> Policy:
@@ -372,16 +396,23 @@ class Policy:
 
     @classmethod
     def read(cls, given: Policy | Mapping[str, Any] | str | Path | None) -> Policy:
-        """The policy that is meant: one ready made, a mapping with the file's keys, a file's path, or the default."""
+        """The policy that is given: a ``Policy``, a preset's name, a mapping with a file's keys, or a file's path.
+
+        ``None`` is the preset ``recommended``. The path of a file that is called like a preset begins with ``./``.
+        """
         if given is None:
             return cls.recommended()
         if isinstance(given, Policy):
             return given
+        if isinstance(given, str) and given in presets.NAMES:
+            if Path(given).is_file():
+                raise PolicyError("(policy)", given, f"./{given} for the file here, Policy.{given}() for the preset")
+            return cls.read({"preset": given})
         if isinstance(given, (str, Path)):
             return cls.load(given)
         if isinstance(given, Mapping):
             return read_settings(cls, presets.on_preset(given))
-        allowed = "a Policy, a mapping such as {'namespace': 'crew'}, or the path of a TOML file"
+        allowed = "a Policy, a preset's name, a mapping such as {'namespace': 'crew'}, or the path of a TOML file"
         raise PolicyError("(policy)", type(given).__name__, allowed)
 
     @classmethod
@@ -391,7 +422,9 @@ class Policy:
         try:
             data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
-            raise PolicyError("(file)", error.strerror or str(error), "a readable TOML file", file) from None
+            allowed = f"a readable TOML file, or a preset: {', '.join(presets.NAMES)}"
+            hint = suggestion(file, presets.NAMES)
+            raise PolicyError("(file)", error.strerror or str(error), f"{hint}{allowed}", file) from None
         except UnicodeDecodeError as error:
             raise PolicyError(
                 "(file)", f"bytes that are not UTF-8 at offset {error.start}", "UTF-8 text", file

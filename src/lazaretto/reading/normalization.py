@@ -59,7 +59,7 @@ def same_but_for_typing(text: str) -> str:
     """The same string for texts that differ only in how they were typed; empty where hidden characters are in it.
 
     Kinds of quotation marks, dashes and spaces, capitals of plain words, empty lines and a full stop at the end are
-    typing. Everything that could change what is said is kept: every other mark, digits, line breaks, indentation,
+    typing. Everything that could change the meaning is kept: every other mark, digits, line breaks, indentation,
     letters of another alphabet, and words with digits or marks inside (numbers, names of hosts, addresses) as they are.
     """
     if INVISIBLE.search(text):

@@ -1,4 +1,4 @@
-"""What one text is to whoever reads it: made when it is first asked for, once for all gates, and kept for a while."""
+"""One reading of a text for all gates: each part is made when it is first asked for, and kept for a while."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lazaretto.processor_time import is_over
 from lazaretto.reading.views import View, views
 
 _MOST_BYTES = 8 << 20
-"""Of the texts that were read last, with what was made of them."""
+"""Memory for the readings that were asked for last."""
 _PER_CHARACTER, _PER_TEXT = 40, 4_000
 """About how many bytes a text takes with all that can be made of it: most are the places of its word pieces."""
 
@@ -77,7 +77,7 @@ class Reading:
     @property
     def language(self) -> str:
         """Its main language, as of ``models.language.language_of``."""
-        return self._told_apart().main
+        return self._all_languages().main
 
     def unknown(self, known: Collection[str], until: float = math.inf) -> tuple[Stretch, ...]:
         """Its parts in none of the known languages; ``until``: as of ``models.language.Languages``."""
@@ -85,22 +85,22 @@ class Reading:
         with self._lock:
             if key in self._unknown:
                 return self._unknown[key]
-            languages = self._told_apart(until)
+            languages = self._all_languages(until)
             found = languages.unknown(key, until)
             if languages.whole:
                 self._unknown[key] = found
-            else:  # the next one may have more time
+            else:  # the next call may have more time
                 self._languages = None
             return found
 
-    def _told_apart(self, until: float = math.inf) -> Languages:
+    def _all_languages(self, until: float = math.inf) -> Languages:
         with self._lock:
             if self._languages is None:
                 self._languages = Languages(self.text, until)
             return self._languages
 
 
-_kept: KeptTexts[Reading] = KeptTexts(_MOST_BYTES, lambda one: _PER_TEXT + _PER_CHARACTER * len(one.text))
+_kept: KeptTexts[Reading] = KeptTexts(_MOST_BYTES, lambda kept: _PER_TEXT + _PER_CHARACTER * len(kept.text))
 _lock = threading.Lock()
 
 

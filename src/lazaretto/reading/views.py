@@ -1,8 +1,8 @@
-"""What a text says once its disguises are taken off.
+"""Views of a text: its words with disguises taken off.
 
 Base64, look-alike letters, zero-width characters, s p a c e d letters, words written backwards: each gives one more
 view of the text, unless it is equal to one that is there. Readings that fit anything (shifted letters, backwards words)
-count only where they turn what is no English into English.
+count only where they turn letters that are no English into English.
 """
 
 from __future__ import annotations
@@ -106,10 +106,10 @@ def views(text: str, until: float = math.inf) -> tuple[View, ...]:
     _add(found, "entities", bare)
     _add(found, "joined", _SPACED.sub(lambda m: re.sub(r"[ .\-_*]", "", m[0]), bare))
     decoded = _decoded(seen, MAX_DEPTH)
-    for one in decoded[:MAX_DECODED]:
-        _add(found, one.name, one.text, one.offset)
+    for view in decoded[:MAX_DECODED]:
+        _add(found, view.name, view.text, view.offset)
     if more := decoded[MAX_DECODED:]:
-        _add(found, "several encodings", "\n".join(one.text for one in more), more[0].offset)
+        _add(found, "several encodings", "\n".join(view.text for view in more), more[0].offset)
     for name, read in _READINGS:
         if is_over(until):
             break
@@ -124,7 +124,7 @@ def _blank(match: re.Match[str]) -> str:
 
 def _add(found: list[View], name: str, text: str, offset: int = 0) -> None:
     """One more reading, unless it says nothing new."""
-    if text and all(text != one.text for one in found):
+    if text and all(text != view.text for view in found):
         found.append(View(name, text, offset))
 
 
@@ -155,7 +155,7 @@ def _disguised(word: str) -> bool:
 
 
 def _decoded(text: str, depth: int) -> list[View]:
-    """What every encoded stretch says; what several say is said once."""
+    """The text of every encoded stretch, equal texts once."""
     found: dict[str, View] = {}
     for name, pattern, decode in _ENCODINGS:
         places: dict[str, int] = {}
@@ -166,8 +166,8 @@ def _decoded(text: str, depth: int) -> list[View]:
             if not plain or plain == stretch:
                 continue
             inner = _decoded(plain, depth - 1) if depth > 1 else []
-            for one in inner:
-                found.setdefault(one.text, View(f"{name} {one.name}", one.text, start))
+            for view in inner:
+                found.setdefault(view.text, View(f"{name} {view.name}", view.text, start))
             if not inner and _readable(plain):
                 found.setdefault(plain, View(name, plain, start))
     return list(found.values())
@@ -193,7 +193,7 @@ def _from_base64(stretch: str) -> str:
 
 
 def _inflated(data: bytes) -> bytes:
-    """What bytes say that were compressed; themselves where they were not."""
+    """Bytes without their compression; other bytes as they are."""
     if data[:2] not in _COMPRESSED:
         return data
     try:
@@ -235,7 +235,7 @@ def _from_octal(stretch: str) -> str:
 def _from_points(stretch: str) -> str:
     """Code points in hexadecimal after a backslash."""
     points = (int(code, 16) for code in re.findall(r"\\(?:u\{)?([0-9a-fA-F]+)", stretch))
-    return "".join(chr(one) for one in points if one < 0x110000)
+    return "".join(chr(point) for point in points if point < 0x110000)
 
 
 def _from_hex(stretch: str) -> str:
@@ -375,7 +375,7 @@ def _split_words(text: str) -> str:
     """Words that were written as one, apart; the rest of the text is in the plain view."""
     humps = (re.sub(r"(?<=[a-z])(?=[A-Z])", " ", match[0]).lower() for match in _HUMPS.finditer(text))
     glued = (re.sub(r"[_.\-/+|]", " ", match[0]) for match in _GLUED.finditer(text))
-    found = [one for one in (*humps, *glued) if _english(one) >= 0.4]
+    found = [words for words in (*humps, *glued) if _english(words) >= 0.4]
     return ". ".join(found) if found else text
 
 
@@ -387,7 +387,7 @@ def _acrostic(text: str) -> str:
     words = " ".join(line[0] for line in lines)
     letters = "".join(line[0].lstrip("-*#>\"'(")[:1] for line in lines).lower()
     read = _segmented(letters)
-    return next((one for one in (read, words) if one and _english(one) >= 0.6), text)
+    return next((view for view in (read, words) if view and _english(view) >= 0.6), text)
 
 
 def _listed(text: str) -> str:

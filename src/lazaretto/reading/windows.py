@@ -1,6 +1,6 @@
-"""Which windows of a text the screener reads: all of them, or of a very long text the most suspicious and some of all.
+"""Chooses the windows of a text that the screener reads: all of them, or the most suspicious and some of the rest.
 
-What was not read is never called clean: the caller is told.
+A text that was not read whole is never called clean: the answer says whether all windows were chosen.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ MOST_WINDOWS = 128
 _STRIDE = WINDOW_TOKENS - 2 - 48
 """Windows overlap by 48 tokens, so that an order is whole in one of them."""
 _RUN, _AROUND = 6, 48
-"""Tokens in a row that have to be read before for a view to say nothing new there: the same pairs of words in another
-order are no order. And the tokens that are read on both sides of what is new."""
+"""A view says nothing new where each of its runs of so many tokens was read before; shorter runs would let words in
+another order pass as read. And the tokens that are read on both sides of a new run."""
 _Run = tuple[int, ...]
 _CUE = re.compile(
     r"\b(?:ignore|disregard|forget|override|bypass|skip|instruct\w*|system|prompt|assistants?|agents?|ai|bots?|must|always|"
@@ -89,7 +89,7 @@ def chosen_windows(
     Equal windows are read once. Another view is read only where it says something that was not read in those before
     it, with some words around that, and where there is time for it until a moment of ``processor_time.worked``.
     """
-    said, seen = set[_Run](), set[tuple[int, ...]]()
+    known_runs, seen = set[_Run](), set[tuple[int, ...]]()
     found: list[tuple[View, Tokens]] = []
     whole = True
     for view in views:
@@ -97,18 +97,18 @@ def chosen_windows(
             whole = False
             break
         pieces = reading_of(view.text).pieces
-        new = _new_parts(_runs(pieces.ids), said, len(pieces.ids))
+        new = _new_parts(_runs(pieces.ids), known_runs, len(pieces.ids))
         parts = new if found else [(0, len(pieces.ids))]
         for start, end in parts:
             for window in pieces.part(start, end).windows(10**9, _STRIDE):
                 if window.ids not in seen:
                     seen.add(window.ids)
                     found.append((view, window))
-    ordered = sorted(found, key=lambda one: -_suspicion(*one)) if len(found) > 1 else found
+    ordered = sorted(found, key=lambda pair: -_suspicion(*pair)) if len(found) > 1 else found
     if len(ordered) <= most:
         return ordered, whole
     kept, rest = ordered[: most * 2 // 3], ordered[most * 2 // 3 :]
-    rest.sort(key=lambda one: one[1].offsets[1])
+    rest.sort(key=lambda pair: pair[1].offsets[1])
     spread = most - len(kept)
     return kept + [rest[round(i * (len(rest) - 1) / (spread - 1))] for i in range(spread)], False
 
@@ -120,14 +120,14 @@ def _runs(ids: Sequence[int]) -> list[_Run]:
     return list(zip(*(ids[at:] for at in range(_RUN)), strict=False))
 
 
-def _new_parts(runs: Sequence[_Run], said: set[_Run], length: int) -> list[tuple[int, int]]:
-    """The stretches of tokens in which a view says what was not said before, with some tokens on both sides; from now
-    on it is said."""
+def _new_parts(runs: Sequence[_Run], known: set[_Run], length: int) -> list[tuple[int, int]]:
+    """The stretches of tokens with runs that are not known yet, with some tokens on both sides; the runs become
+    known."""
     parts: list[tuple[int, int]] = []
     for at, run in enumerate(runs):
-        if run in said:
+        if run in known:
             continue
-        said.add(run)
+        known.add(run)
         start, end = max(0, at - _AROUND), min(length, at + _RUN + _AROUND)
         if parts and start <= parts[-1][1]:
             parts[-1] = (parts[-1][0], end)

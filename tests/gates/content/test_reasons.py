@@ -28,7 +28,9 @@ def test_an_unsafe_ruling_names_rule_words_case_bars_and_what_would_change_it() 
     assert said.startswith(RULES[CONFIRMED])
     assert "“put a tracker on her car”" in said and "Risk 0.95; allowed below 0.40, unsafe from 0.90." in said
     assert f"{precedent().case.id}, ruled unsafe: Spying on a partner. Both speak of tracker, phone." in said
-    assert "What would change it: a risk below 0.90" in said and said.endswith("a person's word, which goes before it.")
+    assert "What would change it: a risk below 0.90" in said and said.endswith(
+        "a person's decision, which goes before it."
+    )
 
 
 def test_without_a_case_or_a_phrase_it_says_so() -> None:

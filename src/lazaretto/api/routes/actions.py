@@ -90,7 +90,7 @@ async def waiting(guard: TheGuard, _: Reviewer) -> Response:
 
 @router.post("/actions/{token}/answer", response_model=Asked)
 async def answer_action(token: str, body: AnswerBody, guard: TheGuard, caller: Reviewer) -> Response:
-    """A person's word on a call that waits. Nobody agrees to a call of their own."""
+    """A person's decision on a call that waits. Nobody agrees to a call of their own."""
     by = signature(caller, body.by)
     return answer(await guard.approvals.answer(token, body.agree, by=by, caller=caller.identity))
 

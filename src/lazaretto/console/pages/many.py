@@ -48,7 +48,7 @@ class Lesson:
     """The effect of a decision on several items, and its lesson."""
 
     items: int
-    """Chosen ones, and copies of them that one word settles with them."""
+    """Chosen ones, and copies of them that one decision settles with them."""
     further: int
     """Items made from these that are held with them, or released with them."""
     gates: tuple[tuple[str, int], ...]

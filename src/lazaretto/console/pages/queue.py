@@ -58,7 +58,7 @@ def _arguments(asked: Asked) -> list[tuple[str, Any]]:
 
 
 async def answer_call(visit: Visit) -> Response:
-    """A person's word on a call: once, for exactly this call; or on all calls of its task that the page showed."""
+    """A person's decision on a call: once, for exactly this call; or on all calls of its task that the page showed."""
     agree, token = {"allow": True, "refuse": False}.get(visit.field("answer")), visit.path("token")
     if agree is None:
         raise InputError("answer", "is neither allow nor refuse", "Use the buttons")
@@ -98,7 +98,7 @@ async def dismiss(visit: Visit) -> Response:
 
 
 async def decide(visit: Visit) -> Response:
-    """A person's word on an item; then the next one."""
+    """A person's decision on an item; then the next one."""
     item, label = visit.path("item"), visit.field("label")
     before = await visit.guard.held(limit=LISTED)
     signed = {"by": visit.session.name, "caller": visit.session.identity}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lazaretto.gates.blocklist import person_said
+from lazaretto.gates.blocklist import persons_decision
 from lazaretto.gates.blocklist_entries import NEAR
 from lazaretto.gates.content.records import Content, Outcome
 from lazaretto.gates.protocol import GateContext
@@ -25,7 +25,7 @@ def with_peoples_word(
     if content.description:
         return dict(report)
     shown = GateContext(ledger, graph, policy.gates.get("blocklist", {}), limits=policy.limits)
-    match = person_said(content.text, content.image, shown)
+    match = persons_decision(content.text, content.image, shown)
     if match is None or (match[0] == NEAR and report["label"] == Outcome.UNSAFE.value):
         return dict(report)
     entry, label = match[1], Outcome.SAFE if match[1].cleared else Outcome.UNSAFE

@@ -115,7 +115,7 @@ def _excused(verdict: Verdict, word: Verdict, known: set[str]) -> bool:
 
 
 def settled_by_word(verdict: Verdict, known: Collection[str]) -> bool:
-    """Whether a person's word that exactly this text is fine answers a verdict on it.
+    """Whether a person's decision that exactly this text is fine answers a verdict on it.
 
     ``known``: the items that the text was known to contradict when the word was given.
     """

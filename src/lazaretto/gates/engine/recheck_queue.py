@@ -86,7 +86,7 @@ _KINDS = (
 
 
 WORDS = (EventKind.LABELLED, EventKind.RELEASED, EventKind.RULED)
-"""Kinds of events that may be a person's word on an item (``by_person``)."""
+"""Kinds of events that may be a person's decision on an item (``by_person``)."""
 
 
 class RecheckQueue:
@@ -123,7 +123,7 @@ class RecheckQueue:
 
     @property
     def news(self) -> int:
-        """Memories, outcomes and people's words since the last pass began: whether the evidence has changed."""
+        """Memories, outcomes and people's decisions since the last pass began: whether the evidence has changed."""
         return len(self._news)
 
     @property
@@ -266,7 +266,7 @@ class RecheckQueue:
 
 
 def by_person(event: Event) -> bool:
-    """Whether an event is a person's word on an item, given to it and not to a copy."""
+    """Whether an event is a person's decision on an item, given to it and not to a copy."""
     body = event.body or {}
     if COPY_OF in body:
         return False

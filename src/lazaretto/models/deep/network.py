@@ -61,7 +61,7 @@ class Mpnet:
 
     begin, end, _layers, _heads = 0, 2, 12, 12
     shift = 4
-    """What the number of a word piece is above that of all-MiniLM-L6-v2."""
+    """Added to the number of a word piece of all-MiniLM-L6-v2."""
     _FIRST_PLACE = 2
 
     def __init__(self, changes: Changes) -> None:

@@ -38,7 +38,7 @@ _NETWORKS: Mapping[str, type[Any]] = {"minilm": Minilm, "mpnet": Mpnet, "e5": E5
 
 @dataclass(frozen=True, slots=True)
 class SecondReading:
-    """What the second reader makes of a text."""
+    """The second reader's answer about a text."""
 
     order: float
     """Log-odds that it orders an agent about."""
@@ -51,7 +51,7 @@ class SecondReading:
     whole: bool
     """False when the text was too long to read completely."""
     tokens: int
-    """That were read for this; 0 where it was known."""
+    """Tokens read for this answer; 0 if it was kept from before."""
 
 
 @cache
@@ -60,8 +60,8 @@ def _fitted() -> dict[str, Any]:
 
 
 def _bar(bars: Mapping[str, float], rate: float) -> float:
-    rates = sorted(float(one) for one in bars)
-    chosen = max((one for one in rates if one <= rate + 1e-12), default=rates[0])
+    rates = sorted(map(float, bars))
+    chosen = max((offered for offered in rates if offered <= rate + 1e-12), default=rates[0])
     return float(bars[str(chosen)])
 
 
@@ -77,7 +77,7 @@ class DeepReader:
         file = find_changes(name) if name in TRUNKS else WEIGHTS / f"{name}.safetensors"
         arrays, fitted = read_weights(file, WEIGHTS / "calibration.json", _MODEL)
         self.name, self._bars = name, fitted[name]
-        self._known: KeptTexts[SecondReading] = KeptTexts(_KEPT_BYTES, lambda one: 300 + 4 * len(one.quote))
+        self._known: KeptTexts[SecondReading] = KeptTexts(_KEPT_BYTES, lambda answer: 300 + 4 * len(answer.quote))
         self._network: Network = _NETWORKS[name](arrays)
         self._times = WindowTimes()
         self._marks, self._harm = (
@@ -184,10 +184,10 @@ def reader_for(text: str, task: str) -> str:
 
 def languages_of(text: str) -> frozenset[str]:
     """The languages of a text's sentences; names and fragments count as English."""
-    other = [one for one in unknown_stretches(text, _ENGLISH) if one.sure]
+    other = [stretch for stretch in unknown_stretches(text, _ENGLISH) if stretch.sure]
     rest = sum(map(str.isalpha, without(text, other))) if other else len(text)
     english = _ENGLISH if not other or rest >= _FEW_LETTERS else frozenset[str]()
-    return english | {one.language for one in other}
+    return english | {stretch.language for stretch in other}
 
 
 def _quality(measured: Mapping[str, float], language: str) -> float:

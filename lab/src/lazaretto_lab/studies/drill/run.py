@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from lazaretto import Guard, Policy
@@ -76,7 +76,7 @@ class DrillResult:
 def no_defence() -> Policy:
     """A policy that only records."""
     nothing = ChannelPolicy(stages=())
-    return Policy(channels=Channels(**{channel.value: nothing for channel in Channel}))
+    return replace(Policy.minimal(), channels=Channels(**{channel.value: nothing for channel in Channel}))
 
 
 async def undefended(store: str, seed: int, progress: Progress = lambda _number, _text: None) -> Crew:

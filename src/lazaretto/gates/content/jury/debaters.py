@@ -328,7 +328,7 @@ class JuryGlance:
         risk, ms = float(sigmoid(odds)), (time.perf_counter() - started) * 1000.0
         reasons = (
             f"{RULES[DEFAULT]} Risk {risk:.2f} by one look of one model: a debate could not change the outcome. "
-            "No case was looked up. What would change it: a person's word."
+            "No case was looked up. What would change it: a person's decision."
         )
         interval = (float(sigmoid(odds - self._spread)), float(sigmoid(odds + self._spread)))
         cost = RoleCost(Role.ARBITER, f"jury-{self.models.version}", calls=1, ms=ms)

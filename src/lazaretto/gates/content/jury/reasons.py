@@ -96,10 +96,10 @@ def _case(precedents: Sequence[Precedent]) -> str:
 
 def _change(grounds: Grounds) -> str:
     if grounds.bars is None or grounds.undecided:
-        return "What would change it: a person's word, or judges that can read it."
+        return "What would change it: a person's decision, or judges that can read it."
     low, high = f"{grounds.bars.allow:.2f}", f"{grounds.bars.unsafe:.2f}"
     needed = {
         CONFIRMED: f"a risk below {high}, by other words in the place of those that it rests on",
         IN_DOUBT: f"a risk below {low}, which is allowed, or from {high} on, which is unsafe",
     }.get(grounds.rule, f"words that bring the risk to {low} or more")
-    return f"What would change it: {needed}; or a person's word, which goes before it."
+    return f"What would change it: {needed}; or a person's decision, which goes before it."
