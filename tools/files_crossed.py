@@ -15,6 +15,7 @@ import threading
 from collections import Counter
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import lazaretto
 from lazaretto import SyncGuard
@@ -34,6 +35,8 @@ class Calls:
         self.counts = False
         self.by_file: Counter[str] = Counter()
         self.threads: set[int] = set()
+        self.sessions = 0
+        """Sessions of onnxruntime that were made since the start, those of the first memory included."""
 
     def __call__(self, frame: FrameType, event: str, _argument: object) -> None:
         file = Path(frame.f_code.co_filename)
@@ -42,9 +45,24 @@ class Calls:
             self.threads.add(threading.get_ident())
 
 
+def _count_sessions(calls: Calls) -> None:
+    try:
+        import onnxruntime
+    except ImportError:
+        return
+    make = onnxruntime.InferenceSession
+
+    def counted(*given: Any, **named: Any) -> Any:
+        calls.sessions += 1
+        return make(*given, **named)
+
+    onnxruntime.InferenceSession = counted
+
+
 def measure() -> Calls:
     """The calls of one ``remember``."""
     calls = Calls()
+    _count_sessions(calls)
     threading.setprofile(calls)  # every thread that the guard starts has the hook from its start on
     with tempfile.TemporaryDirectory() as folder, SyncGuard.open(f"sqlite:///{folder}/store.db") as guard:
         guard.remember(FIRST, agent="scout")
@@ -72,6 +90,7 @@ def main() -> None:
     rooms = {file.split("/")[0] for file in calls.by_file if "/" in file}
     total = sum(calls.by_file.values())
     print(f"{len(calls.by_file)} files in {len(rooms)} rooms, {total} calls, {len(calls.threads)} threads")
+    print(f"{calls.sessions} ONNX sessions since the start")
     for part in ("the way", "inside the gates", "inside the store"):
         files = sorted(file for file in calls.by_file if part_of(file) == part)
         print(f"{part}: {len(files)} files")

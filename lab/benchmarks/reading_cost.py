@@ -52,6 +52,7 @@ PARTS = (
     ("languages", "reading.text", "Reading.language"),
     ("word pieces", f"{_MEMORY}.text_windows", "window_texts"),
     ("word pieces", "models.minilm.embedder", "window_texts"),
+    ("word pieces", "models.minilm.encoder", "window_texts"),
     ("word pieces", f"{_JURY}.scorer", "JuryModels._tokens"),
     ("word pieces", "reading.text", "pieces_of"),
     ("screener, else", f"{_MEMORY}.text_screener", "TextScreener._screen"),

@@ -1,5 +1,5 @@
-"""A person's decision sticks: what was called benign passes again from as trusted a source, and nothing else passes with
-it."""
+"""A person's decision sticks: a text called benign passes again from as trusted a source, and nothing else passes
+with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes that a new user makes first: none leaves a weaker guard than was meant, and each error says what to write."""
+"""First mistakes of a new user: none leaves a weaker guard than was meant, and each error says what to write."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_path_in_the_place_of_a_url_is_answered_with_the_url(
 
 @pytest.mark.parametrize("given", [":memory:", "sqlite://", 5, Policy.minimal()])
 def test_a_store_that_is_no_file_is_refused_in_short(given: Any) -> None:
-    with pytest.raises(InputError, match="sqlite:///file.db") as caught:
+    with pytest.raises(InputError, match=r"sqlite:///file\.db") as caught:
         SyncGuard.open(given, "minimal")
     assert len(str(caught.value)) < 150
 

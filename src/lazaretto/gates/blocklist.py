@@ -163,7 +163,7 @@ class BlocklistGate:
         )
 
     def _vouched(self, observation: Observation, word: tuple[str, Entry], context: GateContext, cost: Cost) -> Verdict:
-        """The verdict of a person's decision; ``over``: the items it was known to contradict when the decision was made."""
+        """The verdict of a person's decision; ``over``: the items it was known to contradict then."""
         rule, entry = word
         over = sorted(contradicted_by(context.ledger, entry.item))
         summary = f"{_SAYINGS[rule]} {entry.item}, which a person called benign or released"
@@ -257,7 +257,7 @@ class BlocklistGate:
         context: GateContext,
         by_gates: bool = False,
     ) -> None:
-        """List an item. Gates do not overturn a person's decision; a person and a repair do, where it says the opposite."""
+        """List an item. Gates do not overturn a person's decision; people and repairs do, by the opposite."""
         ledger, trust = context.ledger, context.trust.table()
         equal = [f"{rule}:{key}" for rule, key in keys if rule != LOOK]
         for known in [] if by_gates else [entries.read(row, ledger) for row in ledger.find_fingerprints(KIND, equal)]:

@@ -1,6 +1,7 @@
 """The shared core of the guard's parts: the store, the gates, and the one way an item is judged and recorded.
 
 ``Core`` makes the parts and introduces them to each other. Store calls block, so they run in threads of their own.
+``Lifecycle`` is the guard's face of it: waiting for a call, and closing.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ from lazaretto.types import Decision, Draft, Observation, Receipt
 
 if TYPE_CHECKING:
     from lazaretto.learn.automatic_cases import AutomaticCases
+from types import TracebackType
+from typing import Self
 
 T = TypeVar("T")
 STORE_THREADS = 16
@@ -249,3 +252,37 @@ class Core:
             self._cases.close()
         self._store_threads.shutdown(wait=True)
         self.ledger.close()
+
+
+T = TypeVar("T")
+
+
+class Lifecycle:
+    """The guard's calls about itself."""
+
+    _core: Core
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """The result of one of the guard's calls, on an event loop of its own; ``SyncGuard`` is built on it.
+
+        Works inside a running event loop too, which then stands still meanwhile.
+        """
+        return self._core.run(coroutine)
+
+    def close(self) -> None:
+        """Close threads and store; calls under way in other threads end with ``GuardClosed``."""
+        self._core.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.close)  # it waits for the store's threads
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()

@@ -22,10 +22,9 @@ from lazaretto.gates.engine.gate_set import GateState
 from lazaretto.gates.protocol import FOR_ITS_WRITER, Gate
 from lazaretto.guard.approvals import Approvals
 from lazaretto.guard.auditing import Auditor
-from lazaretto.guard.core import Core
+from lazaretto.guard.core import Core, Lifecycle
 from lazaretto.guard.foresight import Rehearsals
 from lazaretto.guard.incidents import IncidentBook
-from lazaretto.guard.lifecycle import Lifecycle
 from lazaretto.guard.old_names import OldNames
 from lazaretto.guard.people_calls import PeopleCalls
 from lazaretto.guard.recall import Memories

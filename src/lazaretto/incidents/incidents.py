@@ -23,8 +23,8 @@ from lazaretto.incidents.records import (
     TimelineEntry,
 )
 from lazaretto.ledger import ItemState, Ledger
-from lazaretto.ledger.chunking import chunks
 from lazaretto.ledger.contents import Contents
+from lazaretto.ledger.driver import chunks
 from lazaretto.ledger.standing import standing_events
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.provenance.traces import OutbreakWindow, TraceStep

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from lazaretto.ledger import search, vectors
-from lazaretto.ledger.chunking import chunks
+from lazaretto.ledger.driver import chunks
 from lazaretto.ledger.replay import REF_TEXTS, ExpectedTables
 from lazaretto.ledger.schema import blob_refs, blobs, items
 

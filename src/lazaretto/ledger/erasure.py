@@ -16,8 +16,7 @@ from lazaretto.ledger import blobs, fingerprints, refs, search, vectors
 from lazaretto.ledger.appending import insert_sql, lock_head, write_batch
 from lazaretto.ledger.drafts import Batch
 from lazaretto.ledger.edges import edges_of
-from lazaretto.ledger.encoding import Linker
-from lazaretto.ledger.event_rows import EventRows, event_from
+from lazaretto.ledger.encoding import EventRows, Linker, event_from
 from lazaretto.ledger.schema import edges, events, items
 from lazaretto.types import Channel, Edge, Event, EventKind, plain
 

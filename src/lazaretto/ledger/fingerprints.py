@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from lazaretto.ledger.chunking import chunks
+from lazaretto.ledger.driver import chunks
 from lazaretto.ledger.schema import known
 from lazaretto.names import check_name
 from lazaretto.types import Draft, EventKind

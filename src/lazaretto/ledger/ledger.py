@@ -42,8 +42,8 @@ from lazaretto.ledger.checkpoints import (
 )
 from lazaretto.ledger.database_errors import translate
 from lazaretto.ledger.drafts import check_drafts, seen_draft
+from lazaretto.ledger.driver import gc_paused
 from lazaretto.ledger.encoding import GENESIS, Linker, check_time
-from lazaretto.ledger.garbage_collection import gc_paused
 from lazaretto.ledger.item_state import ItemState
 from lazaretto.ledger.lease import Lease
 from lazaretto.ledger.reader import HEAD, LedgerReader

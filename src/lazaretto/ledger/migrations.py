@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from lazaretto.errors import StoreDamaged, StoreMissing, StoreUnavailable
 from lazaretto.ledger import fingerprints, merkle, search, vectors
 from lazaretto.ledger.appending import existing, lock_head, write_batch
-from lazaretto.ledger.chunking import chunks
 from lazaretto.ledger.drafts import Batch
+from lazaretto.ledger.driver import chunks
 from lazaretto.ledger.encoding import Linker
 from lazaretto.ledger.schema import heads, items, migrations_table
 from lazaretto.types import EventKind

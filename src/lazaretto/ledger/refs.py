@@ -16,7 +16,7 @@ import orjson
 import sqlalchemy as sa
 
 from lazaretto.errors import InputError
-from lazaretto.ledger.chunking import chunks
+from lazaretto.ledger.driver import chunks
 from lazaretto.ledger.item_state import held_sql, visible_sql
 from lazaretto.ledger.schema import refs
 from lazaretto.names import check_name

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from lazaretto.ledger import driver
-from lazaretto.ledger.chunking import chunks
+from lazaretto.ledger.driver import chunks
 from lazaretto.ledger.item_state import visible_sql
 from lazaretto.ledger.schema import events, heads, items
 from lazaretto.types import EventKind

@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from lazaretto.errors import InputError
-from lazaretto.ledger.chunking import chunks
+from lazaretto.ledger.driver import chunks
 from lazaretto.ledger.encoding import decode_body
 from lazaretto.ledger.item_state import visible_sql
 from lazaretto.ledger.schema import claims, events, items

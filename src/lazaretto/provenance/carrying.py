@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from lazaretto.kept_texts import remembered
 from lazaretto.ledger import Ledger
-from lazaretto.ledger.chunking import chunks
+from lazaretto.ledger.driver import chunks
 from lazaretto.types import EventKind, Observation, Ruling
 
 RUN = 6

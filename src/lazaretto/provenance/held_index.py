@@ -14,7 +14,7 @@ import numpy as np
 
 from lazaretto.kept_texts import clear_when_forgotten
 from lazaretto.ledger import Ledger
-from lazaretto.ledger.chunking import chunks
+from lazaretto.ledger.driver import chunks
 from lazaretto.ledger.item_state import CHANGING, changes_of
 from lazaretto.ledger.tail import Tail
 from lazaretto.provenance.carrying import Marks, marks_of_poison, marks_of_text, most_of, poisons_of, reused_content

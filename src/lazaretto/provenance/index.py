@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.kept_texts import forget
-from lazaretto.ledger.chunking import chunks
+from lazaretto.ledger.driver import chunks
 from lazaretto.ledger.edges import EdgeColumns, is_decision
 from lazaretto.ledger.item_state import STRICTEST_SHOWN, ItemState
 from lazaretto.provenance import surroundings

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from numpy.typing import NDArray
 
-from lazaretto.ledger.garbage_collection import MANY, gc_paused
+from lazaretto.ledger.driver import MANY, gc_paused
 
 Row = TypeVar("Row")
 Column = tuple[Sequence[Any] | None, NDArray[Any]]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lazaretto.ledger import ItemState, Ledger
-from lazaretto.ledger.chunking import chunks
+from lazaretto.ledger.driver import chunks
 from lazaretto.ledger.standing import standing_events, without_taken_back
 from lazaretto.provenance.carrying import poison_of, poisons_of, reused_content
 from lazaretto.provenance.graph import ProvenanceGraph

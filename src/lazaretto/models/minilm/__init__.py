@@ -1,13 +1,12 @@
 """all-MiniLM-L6-v2, the small text encoder that the embedded models stand on: one runtime for all readers.
 
 ``base`` finds and verifies the file, ``weights`` reads it and adds adapters, ``tokens`` cuts texts into windows,
-``encoder`` runs the network by ``session`` (onnxruntime), ``embedder`` makes unit vectors. All encoders of a process
-share the tokenizer and the table of words.
+``encoder`` runs the network by ``session`` (onnxruntime) and makes unit vectors. All encoders of a process share the
+tokenizer and the table of words.
 """
 
 from lazaretto.models.minilm.base import minilm_folder
-from lazaretto.models.minilm.embedder import MiniLM, claim_minilm, shared_minilm
-from lazaretto.models.minilm.encoder import Encoder
+from lazaretto.models.minilm.encoder import Encoder, MiniLM, claim_minilm, shared_minilm
 from lazaretto.models.minilm.session import blocks_are_fast
 from lazaretto.models.minilm.tokens import (
     FIRST_WINDOW,
