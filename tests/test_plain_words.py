@@ -26,7 +26,7 @@ LIMITS = {
     "actions": 2,
     "api": 0,
     "cli": 0,
-    "scan": 0,
+    "scan": 1,
     "console": 0,
     "mcp": 0,
     "ingest": 0,

@@ -2,7 +2,7 @@
 
 Counts one commit (default: the files that git knows here, as they are): lines, files, rooms, public names, tests, words
 of the documentation, tracked files, the size of the wheel, and what one ``remember`` runs through. ``--write NAME``
-stores them as ``lab/results/house/NAME.json``; ``--table`` prints what is stored there side by side. Test time is
+stores them as ``lab/results/house/NAME.json``; ``--table`` prints the stored figures side by side. Test time is
 measured apart (``make test`` on a quiet machine) and given with ``--test-minutes``.
 """
 
@@ -81,7 +81,7 @@ def counted(folder: Path) -> dict[str, int]:
 
 
 def run_through(folder: Path) -> dict[str, int]:
-    """What one ``remember`` runs through, and the names a user reaches."""
+    """Files, threads and sessions of one ``remember``, and the names that a user reaches."""
     environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "LAZARETTO_DEEP": str(folder / "no-deep")}
     tool = [sys.executable, str(HERE / "tools" / "files_crossed.py")]
     printed = subprocess.run(tool, capture_output=True, text=True, env=environment, check=True).stdout

@@ -99,7 +99,7 @@ class EventKind(StrEnum):
     RELEASED = "released"  # a held item may be used again
     SUPERSEDED = "superseded"  # an item replaces another, which no longer carries influence
     ERASED = "erased"  # content was removed for privacy; this is its tombstone
-    NOTED = "noted"  # anything else worth keeping: a policy change, a calibration, a run's settings
+    NOTED = "noted"  # all other records: block list, claims, tasks, approvals, proposals, calibrations; see its body
 
 
 class EdgeKind(StrEnum):
@@ -506,8 +506,8 @@ class Receipt:
     by: str = ""
     """The person or caller that applied it; empty for the guard itself, and for code that names nobody."""
     restored: tuple[str, ...] = ()
-    """Its items whose step was undone. When an item turns out to be fine, repairs made because of it are undone
-    but for items that were changed since."""
+    """Its items whose step was undone. When an item is released, the repairs made because of it are undone, except
+    for items that were changed since."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ def test_only_what_is_more_than_the_baseline_counts(tmp_path: Path) -> None:
 def test_the_words_of_a_secret_stay_so_that_baselines_of_earlier_versions_hold() -> None:
     (hit,) = _secrets("the deploy key is AKIAIOSFODNN7EXAMPLF")
     finding = ScanFinding("a.md:1", "a.md", 1, hit.kind, hit.rule, hit.level, hit.message, hit.risk)
-    assert hit.message == "Holds a secret (AWS Access Key): every reader of the memory learns it."
+    assert hit.message == "Holds a secret (AWS Access Key), which whoever reads the memory learns."
     assert fingerprint(finding) == "4188926fde8e35eca8e2d9f603614b20"
 
 

@@ -1,4 +1,8 @@
-"""The protocol of a gate: the class to write, its context, and the methods it may offer besides a verdict."""
+"""The protocol of a gate: the class to write, its context, and the methods it may offer besides a verdict.
+
+A policy names a gate by the name under which it is registered: in ``policy/plugins.py`` (the shipped gates), in the
+entry point group ``lazaretto.gates`` of your package, or by ``Guard.open(gates={name: gate})``.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +119,7 @@ REPAIR = "repair"
 UNDONE = "undone"
 """The rule of that verdict when the repair was taken back: forget its lesson."""
 WITHDRAWN = "withdrawn"
-"""The rule of that verdict when a person's label was taken back. Earlier entries of the block list hold again."""
+"""The rule of that verdict when a person's label was taken back. Earlier entries of the block list count again."""
 
 
 MEASURED = "measured"

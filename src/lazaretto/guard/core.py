@@ -122,8 +122,10 @@ class Core:
         if raw.image is not None:
             digest = await self.in_store_thread(self.ledger.put_blob, raw.image)
             observation = replace(observation, image=digest)
-        if raw.once is not None and (before := await self.in_store_thread(self.recorder.earlier_decision, observation)):
-            return before
+        if raw.once is not None:
+            before = await self.in_store_thread(self.recorder.earlier_decision, observation)
+            if before is not None:
+                return before
         decided = await self.gates.judge(observation)
 
         def work() -> Decision:

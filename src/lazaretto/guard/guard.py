@@ -59,7 +59,15 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
 
     The subject of a call comes first, the actor is named: ``remember(text, agent=...)``, ``label(item, "harmful",
     by=...)``. One guard may be used by many tasks, threads and event loops at once. Rarer calls are in its parts:
-    ``repairs``, ``incidents``, ``stores``, ``foresight``, ``approvals``.
+
+    - ``repairs``: plan, dry_run, apply, undo, receipts, proposals
+    - ``incidents``: open ones, one by name, reports
+    - ``stores``: join a store of your own, import its records, due writes
+    - ``foresight``: rehearse agents before their turn
+    - ``approvals``: decide about tool calls that wait
+    - ``graph``: lineage, contacts, blast radius, trust of an item
+    - ``ledger``: the recorded events and items; verify and export them
+    - ``policy``, ``actions``: the settings, and the check before tool calls
     """
 
     def __init__(
@@ -122,7 +130,7 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
         tool: str | None = None,
         answer: Any = None,
     ) -> Decision:
-        """Judge something an agent is about to read or say, and record both.
+        """Judge something an agent is about to read or say, and record both. To judge without recording: ``screen``.
 
         A page, tool result or picture that is allowed counts as read by the agent. ``once`` is a name of your own for
         this call: repeated with it, after an answer that never came, it records nothing new and answers the same.
@@ -216,10 +224,10 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
     ) -> Memories:
         """Memories the agent may use, and a record that it read them. ``principal``: as in ``check``.
 
-        By ``query`` (best first), by ``items`` (those of some ids, or refs into stores of your own, that may be used,
-        in your order; refs that nobody recorded are in the answer's ``unknown``), or the newest ones. Held,
-        superseded and erased memories are left out, and memories trusted less than ``min_trust`` (trust is at most
-        that of the least trusted item in the lineage).
+        ``query``: the best matches, best first. ``items``: these ids, or refs into your own stores, in your order;
+        refs that nobody recorded are in the answer's ``unknown``. Neither: the newest. Held, superseded and erased
+        memories are left out, and memories trusted less than ``min_trust`` (trust is at most that of the least
+        trusted item in the lineage).
         """
         reader = check_name(agent, "agent", printable=True)
         self._core.recall.check(limit, min_trust)
@@ -291,9 +299,9 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
     ) -> str:
         """Record a decision of an agent and how it went; returns the decision's id.
 
-        Without ``rests_on``, the items the agent read since its last decision count. ``principal``: as in ``check``;
-        of an agent that your own process does not vouch for, items it neither read nor wrote are recorded as claimed,
-        and count for nothing.
+        Without ``rests_on``, the items the agent read since its last decision count. ``principal``: as in ``check``.
+        With another principal than your own process, items in ``rests_on`` that the agent neither read nor wrote are
+        recorded as claimed, and change no trust.
         """
         return await record_decision(self._core, what, agent, success, rests_on, principal)
 

@@ -84,7 +84,7 @@ class PeopleCalls:
         return done
 
     async def settle(self, keep: str, *, over: str, by: str, caller: Identity | None = None) -> None:
-        """Decide between two items that contradict each other: ``keep`` holds, ``over`` is replaced by it.
+        """Decide between two items that contradict each other: ``keep`` is believed and replaces ``over``.
 
         Called the other way round, it takes the decision back.
         """
@@ -92,7 +92,7 @@ class PeopleCalls:
         await self._core.in_store_thread(self._core.labels.settle, keep, over, person, caller)
 
     async def appeal(self, item: str, reason: str, *, by: str) -> Event:
-        """Record that the ruling on an item is disputed; it holds until a person labels or releases the item."""
+        """Record that the ruling on an item is disputed; it stays in force until a person labels or releases the item."""
         words, person = read_text(reason, MAX_REASON), check_name(by, "by", printable=True)
         return await self._core.in_store_thread(self._core.labels.appeal, item, words, person)
 

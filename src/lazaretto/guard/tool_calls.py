@@ -30,8 +30,8 @@ class ToolCalls:
     ) -> Decision:
         """Give an agent a task: from here on only this, and the items it reads from now on, are in its mind.
 
-        The words of a task carry the calls they ask for (``authorize``). ``tools``, names or patterns, lists the tools
-        the task may need; then no other call is carried. A task that the gates hold is not begun.
+        The words of a task allow the calls they ask for (``authorize``). ``tools``, names or patterns, lists the tools
+        the task may need; then the task allows no other call. A task that the gates hold is not begun.
         """
         if isinstance(tools, str) or not all(isinstance(tool, str) for tool in tools):
             raise InputError("tools", "is no list of names", "Give names or patterns, for example ['search_*']")

@@ -33,7 +33,11 @@ Change = tuple[str, str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ItemState:
-    """The present state of an item."""
+    """The present state of an item.
+
+    ``hidden``: by a repair. ``held``: hidden, or ruled stricter than ``warn``. ``visible`` (usable, shown): neither
+    held nor replaced nor erased.
+    """
 
     hidden: bool = False
     """A repair took it out of sight."""

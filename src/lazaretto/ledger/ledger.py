@@ -292,6 +292,9 @@ class Ledger(LedgerReader):
     ) -> Sequence[Event]:
         """Append an item and the events that belong to it, in one transaction.
 
+        On the way down: ``_append_if`` compares the states that the caller saw, ``_write_once`` commits exactly once
+        even if the end of the commit is unseen, ``appending.append_batch`` links and writes the rows.
+
         ``claims``: the claims of its text, kept as by ``keep_claims``. ``record``: the state of its ref when the
         observation was ruled on; ``StaleState`` if the ref has a new owner or holds another item since then.
         """

@@ -68,7 +68,7 @@ def _form(text: str) -> list[Hit]:
 
 def _secrets(text: str) -> list[Hit]:
     # baselines know findings by these words (``accepted.fingerprint``): other words would bring accepted ones back
-    words = "Holds a secret ({}): every reader of the memory learns it."
+    words = "Holds a secret ({}), which whoever reads the memory learns."
     return [
         Hit(SECRET, "credential", Level.ERROR, words.format(secret.kind), secret.start, secret.end, 0.9)
         for secret in find_secrets(text)
