@@ -92,7 +92,7 @@ class PeopleCalls:
         await self._core.in_store_thread(self._core.labels.settle, keep, over, person, caller)
 
     async def appeal(self, item: str, reason: str, *, by: str) -> Event:
-        """Record that the ruling on an item is disputed; it stays in force until a person labels or releases the item."""
+        """Record that the ruling on an item is disputed; it stays until a person labels or releases the item."""
         words, person = read_text(reason, MAX_REASON), check_name(by, "by", printable=True)
         return await self._core.in_store_thread(self._core.labels.appeal, item, words, person)
 
