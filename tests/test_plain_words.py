@@ -59,9 +59,9 @@ LABORATORY = {
     "lab/src/lazaretto_lab/models": 13,
     "lab/src/lazaretto_lab/pocket": 30,
     "lab/src/lazaretto_lab/studies": 341,
-    "lab/src/lazaretto_lab/training": 237,
+    "lab/src/lazaretto_lab/training": 260,
     "lab/src/lazaretto_lab/worlds": 111,
-    "lab/benchmarks": 475,
+    "lab/benchmarks": 490,
     "tools": 68,
     "examples": 41,
 }
@@ -69,7 +69,7 @@ LABORATORY = {
 PAGES = {
     "README.md": 1,
     "ARCHITECTURE.md": 5,
-    "docs/*.md": 103,
+    "docs/*.md": 110,
     "docs/models/*.md": 10,
     "src/lazaretto/console/texts.toml": 2,
     "src/lazaretto/policy/presets/*.toml": 0,

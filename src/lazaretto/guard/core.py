@@ -256,9 +256,6 @@ class Core:
         self.ledger.close()
 
 
-T = TypeVar("T")
-
-
 class Lifecycle:
     """The guard's calls about itself."""
 
