@@ -69,7 +69,8 @@ demo: $(VENV)/.demo  ## an outbreak, traced and repaired, in front of your eyes
 
 # Two workers with a thread each: with two each they wait for one another, and the suite takes twice as long.
 test test-core test-data units coverage: export OMP_NUM_THREADS = 1
-PYTEST := -m pytest -n 2 --dist worksteal --durations=20
+WORKERS ?= 2
+PYTEST := -m pytest -n $(WORKERS) --dist worksteal --durations=20
 
 test-core: $(CORE)/.test  ## what can differ where no extra, no torch and no laboratory is installed
 	@$(CORE)/bin/python $(PYTEST) -m "not slow" $(CORE_TESTS)
@@ -120,7 +121,7 @@ check: $(VENV)/.test units  ## format, lint, strict types, layers, and the tests
 	@$(BIN)/mypy
 
 units: $(VENV)/.test
-	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" -k "not $(NOT_UNITS)" $(UNITS)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not slow" -k "not $(NOT_UNITS)" $(UNITS)
 
 bench: $(VENV)/.test  ## measure speed; figures go into docs/performance.md
 	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python lab/benchmarks/$$name.py --write || exit 1; done
