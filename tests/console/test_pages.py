@@ -214,7 +214,7 @@ def test_nobody_clears_what_their_own_agents_wrote(crew: Any, tmp_path: Path) ->
 
 def test_the_map_tells_who_met_what_and_its_places_stay(person: Person, crew: Any) -> None:
     guard = crew.guard
-    assert "What is infected, in words" in person.get("/map")
+    assert "Infected items, in words" in person.get("/map")
     first = person.client.get("/console/map/data").json()
     at = {name: place for place, name in enumerate(first["ids"])}
     worm = guard.run(guard.incidents.one(crew.named["worm"]))
