@@ -363,6 +363,16 @@ async def test_the_same_write_sent_twice_is_recorded_once(client: Any, guard: Gu
     assert guard.ledger.head().seq == events
     other = await client.post("/v1/remember", json={**note, "text": "another"}, headers=once)
     assert (other.status_code, other.json()["field"]) == (422, "once")
+    for field, changed in (("key", "identity.role"), ("ref", ["notes", "crew", "gate"]), ("parents", [])):
+        other = await client.post("/v1/remember", json={**note, field: changed}, headers=once)
+        assert other.status_code == 422 and other.json()["field"] == "once", field
+        batch = {"items": [{**note, field: changed, "once": "n-1"}]}
+        (answered,) = (await client.post("/v1/remember/batch", json=batch)).json()["results"]
+        assert answered["field"] == "once", "a name of a batch is the same as that of a single write"
+    sent = {"sender": "scout", "receiver": "bob", "text": "The gate is open."}
+    assert (await client.post("/v1/exchange", json=sent, headers={"idempotency-key": "n-2"})).json()["allowed"]
+    other = await client.post("/v1/exchange", json={**sent, "receiver": "eve"}, headers={"idempotency-key": "n-2"})
+    assert (other.status_code, other.json()["field"]) == (422, "once")
     events = guard.ledger.head().seq
     one, two = await asyncio.gather(*(guard.remember("hello", agent="ada", once="c") for _ in range(2)))
     assert (one.item, one.ruling) == (two.item, two.ruling)

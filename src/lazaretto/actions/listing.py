@@ -7,6 +7,7 @@ channel, the description of an event) may have been written by a stranger.
 from __future__ import annotations
 
 import ast
+import hashlib
 import importlib
 import re
 import threading
@@ -75,6 +76,15 @@ def listing_of(answer: Any) -> Listing:
     longer = plain_form("\n".join(longer_parts))
     spoken = tuple(value for value in found if longer_parts and value not in longer_parts and speaks_of(longer, value))
     return Listing(tuple(found), bool(longer_parts), spoken)
+
+
+def answer_digest(answer: Any) -> str:
+    """A digest by which the same answer is known again."""
+    made = hashlib.sha256()
+    for leaf in [answer] if isinstance(answer, str) else _leaves(plain(answer), 0):
+        data = leaf.encode("utf-8", "surrogatepass")
+        made.update(len(data).to_bytes(8, "big") + data)
+    return made.hexdigest()
 
 
 def longer_texts(answer: str) -> str:

@@ -122,8 +122,9 @@ class Core:
         if raw.image is not None:
             digest = await self.in_store_thread(self.ledger.put_blob, raw.image)
             observation = replace(observation, image=digest)
-        if raw.once is not None:
-            before = await self.in_store_thread(self.recorder.earlier_decision, observation)
+        asked = None if raw.once is None else {**(raw.asked or {}), "parents": "named" if stated else "inferred"}
+        if asked is not None:
+            before = await self.in_store_thread(self.recorder.earlier_decision, observation, asked)
             if before is not None:
                 return before
         decided = await self.gates.judge(observation)
@@ -131,7 +132,7 @@ class Core:
         def work() -> Decision:
             recent_reads = self.recorder.recent_reads(observation, stated) if writes else RecentReads()
             rule_for_owner = functools.partial(self.owners.ruled, stands=stands)
-            return self.recorder.record(observation, decided, recent_reads, follow_ups, rule_for_owner)
+            return self.recorder.record(observation, decided, recent_reads, follow_ups, rule_for_owner, asked)
 
         decision = await self.in_store_thread(work)
         self.watchers.tell("decided", observation, decision, began)

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from lazaretto.actions.listing import answer_digest
 from lazaretto.errors import InputError
 from lazaretto.external_stores.outbox import external_write_drafts
 from lazaretto.gates.engine.decision import held_without_it
@@ -133,7 +134,8 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
         """Judge something an agent is about to read or say, and record both. To judge without recording: ``screen``.
 
         A page, tool result or picture that is allowed counts as read by the agent. ``once`` is a name of your own for
-        this call: repeated with it, after an answer that never came, it records nothing new and answers the same.
+        this call: repeated with it, after an answer that never came, it records nothing new and answers the same;
+        ``InputError`` if anything of the call differs, or another writer made it.
         ``principal`` is who proved to be behind the call, for example ``key:scout``; without it, your own process
         vouches for the agent's name (``process:<agent>``).
 
@@ -142,6 +144,8 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
         data, where ``text`` has only its words.
         """
         listing = None
+        if tool is None and answer is not None:
+            raise InputError("answer", "is given without the tool that answered", "Give tool=, or leave it out")
         if tool is not None:
             name = check_name(tool, "tool", printable=True)
             listing = self.actions.listing(name, text if answer is None else answer)
@@ -154,9 +158,11 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
             known = [] if listing is None else [self.actions.listed_draft(observation.id, observation.agent, listing)]
             return [Draft(EventKind.RETRIEVED, observation.id, observation.agent, body), *known]
 
+        digest = None if answer is None or once is None else answer_digest(answer)
+        asked = {"call": "check", "tool": tool, "answer": digest}
         raw = RawInput(
             agent, channel or channel_for(text, image), text, image, None, parents, source, once=once,
-            principal=principal,
+            asked=asked, principal=principal,
         )  # fmt: skip
         decision = await self._core.judge_and_record(raw, read)
         if self.actions.follows(agent):
@@ -194,7 +200,7 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
         check_own_fields(fields)
         raw = RawInput(
             agent, Channel.MEMORY, text, image, fields, parents or (), source, key=key, once=once, ref=ref, value=value,
-            principal=principal,
+            asked={"call": "remember"}, principal=principal,
         )  # fmt: skip
         made = await self._core.judge_and_record(raw, external_write_drafts, writes=True, stated=parents is not None)
         return made if ref is not None or value is not None else await self._kept_instead(raw, made)
@@ -268,8 +274,9 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
             return [Draft(EventKind.SENT, observation.id, sender, body)] if decision.allowed else []
 
         raw = RawInput(
-            sender, channel_for(text, image), text, image, None, parents or (), source, once=once, principal=principal
-        )
+            sender, channel_for(text, image), text, image, None, parents or (), source, once=once,
+            asked={"call": "exchange", "receiver": to}, principal=principal,
+        )  # fmt: skip
         return await self._core.judge_and_record(raw, sent, writes=True, stated=parents is not None)
 
     async def screen(

@@ -7,14 +7,17 @@ made again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
+
+import orjson
 
 from lazaretto.errors import InputError, StaleState, StoreUnavailable
 from lazaretto.gates.engine.decision import decision_from_body, ruling_body, with_verdict
 from lazaretto.gates.memory.claims import consequences
 from lazaretto.ingest.read_history import ReadHistory, RecentReads, principal_body
-from lazaretto.ledger import Ledger
+from lazaretto.ledger import Ledger, seen_draft
 from lazaretto.ledger.refs import SeenRecord
 from lazaretto.ledger.vectors import ClaimRow
 from lazaretto.policy import Policy
@@ -55,9 +58,10 @@ class Recorder:
         recent_reads: RecentReads,
         follow_ups: FollowUps,
         rule_for_owner: RuleForOwner,
+        asked: Mapping[str, str | None] | None = None,
     ) -> Decision:
         """Write an item and its ruling to the ledger. The ruling may become stricter: because of the items it rests on,
-        and because of the owner of its record."""
+        and because of the owner of its record. ``asked`` is noted with it, for ``earlier_decision``."""
         taint_ruling, trust = self._policy.taint.ruling, self._policy.trust.table()
         for _ in range(_TRIES):
             echoed = () if taint_ruling is Ruling.ALLOW else echoes.echoed(observation, self._ledger, trust)
@@ -69,7 +73,8 @@ class Recorder:
             decision = with_verdict(with_verdict(decided, owner_verdict), taint_verdict)
             if self._policy.mode == "observe":
                 decision = replace(decision, ruling=Ruling.ALLOW, would=decision.ruling)
-            drafts = [Draft(EventKind.RULED, observation.id, body=ruling_body(decision))]
+            noted = {"asked": dict(asked)} if asked else {}
+            drafts = [Draft(EventKind.RULED, observation.id, body={**ruling_body(decision), **noted})]
             if recent_reads.links:
                 body = {"sources": list(recent_reads.links), **principal_body(observation.principal)}
                 drafts.append(Draft(EventKind.INFLUENCED, observation.id, observation.agent, body))
@@ -83,7 +88,7 @@ class Recorder:
             except StaleState:
                 continue  # something that it rests on was held or released in between, or its record was written
             except InputError as error:
-                before = self.earlier_decision(observation) if error.field == "id" else None
+                before = self.earlier_decision(observation, asked or {}) if error.field == "id" else None
                 if before is None:
                     raise
                 return before  # the same call, sent twice, arrived a moment earlier
@@ -95,21 +100,36 @@ class Recorder:
             f"the items that {observation.id} rests on or its record keep changing; nothing was recorded, try again"
         )
 
-    def earlier_decision(self, observation: Observation) -> Decision | None:
+    def earlier_decision(self, observation: Observation, asked: Mapping[str, str | None]) -> Decision | None:
         """The decision when an item of this id was recorded; None if there is none.
 
-        ``InputError`` if it was another item: a caller that names its writes must give each a different name.
+        ``InputError`` if it was another item, another call or another writer: a caller that names its writes must give
+        each a different name. All that is recorded of an item is compared, but for its time.
         """
         if self._ledger.unknown([observation.id]):
             return None
+        if self._ledger.state(observation.id).erased:
+            raise _used_before("for an item that was erased since")
         found = self._ledger.item(observation.id)
         if principal_of(found) != principal_of(observation):
-            raise InputError("once", "this name was used by another writer", "Use a new name for every write")
-        for field in ("agent", "channel", "source", "text", "image", "fields", "parents"):
-            if getattr(found, field) != getattr(observation, field):
-                raise InputError("once", f"this name was used for another {field}", "Use a new name for every write")
+            raise _used_before("by another writer")
+        if found.agent != observation.agent:
+            raise _used_before("for another agent")
+        _refuse_differing(_recorded_of(found), _recorded_of(observation))
         ruled = next(iter(self._ledger.events(subject=observation.id, kinds=(EventKind.RULED,), limit=1)), None)
-        return None if ruled is None or ruled.body is None else decision_from_body(ruled.body)
+        if ruled is None or ruled.body is None:
+            return None
+        decision = decision_from_body(ruled.body)
+        before = ruled.body.get("asked")
+        if before is None:  # by a version that did not note it: a delivery says to whom, if it was allowed
+            before = {**asked, "receiver": self._receiver(observation.id)} if decision.allowed else asked
+        _refuse_differing(before, asked)
+        return decision
+
+    def _receiver(self, item: str) -> str | None:
+        """The agent to which an item was sent."""
+        sent = next(iter(self._ledger.events(subject=item, kinds=(EventKind.SENT,), limit=1)), None)
+        return None if sent is None or sent.body is None else sent.body.get("to")
 
     def recent_reads(self, observation: Observation, stated: bool) -> RecentReads:
         """Items that the writer read lately and did not name; empty if the writer is trusted to name everything."""
@@ -126,3 +146,19 @@ class Recorder:
     def before_decision(self, agent: str) -> tuple[str, ...]:
         """Items that the agent read since its last reported decision, as many as the policy lets count."""
         return self._read_history.before_decision(agent)
+
+
+def _recorded_of(observation: Observation) -> dict[str, bytes]:
+    """All that an item's event holds, field by field, but for who proved to be behind it (``principal_of``)."""
+    body = seen_draft(observation).body
+    return {name: orjson.dumps(body[name], option=orjson.OPT_SORT_KEYS) for name in body if name != "principal"}
+
+
+def _refuse_differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    for field in sorted(before.keys() | now.keys()):
+        if before.get(field) != now.get(field):
+            raise _used_before(f"for another {field}")
+
+
+def _used_before(how: str) -> InputError:
+    return InputError("once", f"this name was used {how}", "Use a new name for every write")
