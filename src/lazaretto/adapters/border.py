@@ -26,6 +26,7 @@ from lazaretto.guard.sync_guard import SyncGuard
 from lazaretto.ingest.cleaning import Cleaned, cleaned
 from lazaretto.ingest.left_out import ID, cannot_carry_text, left_out
 from lazaretto.ingest.strings import joined, read_strings
+from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.ledger.refs import check_ref
 from lazaretto.names import MAX_NAME
 from lazaretto.types import Channel, Decision, Observation, Ref, Ruling, SourceClass
@@ -34,6 +35,7 @@ log = logging.getLogger("lazaretto")
 T = TypeVar("T")
 _KEPT = 10_000
 """Texts whose item is remembered, so that the same history is not judged before every model call."""
+_KEPT_BYTES = 4 << 20
 NOTICE = "[withheld by lazaretto"
 _AT_WORK: ContextVar[str | None] = ContextVar("lazaretto_at_work", default=None)
 _WRITING: ContextVar[tuple[SourceClass | str | None, tuple[str, ...] | None] | None] = ContextVar(
@@ -77,8 +79,10 @@ class Border:
         """``agent``: None where ``acting`` names the agent of each call; ``source``: of memories."""
         self.guard = guard.guard if isinstance(guard, SyncGuard) else guard
         self._agent, self._source, self._acting = agent, source, acting
-        self._judged: OrderedDict[tuple[str, ...], tuple[str, str | None]] = OrderedDict()
-        """The item of a text, and the replacement that is handed on where the text was rewritten."""
+        self._judged: OrderedDict[tuple[str, ...], tuple[str, bool]] = OrderedDict()
+        """The item of a text, and whether it was rewritten."""
+        self._replacements: KeptTexts[str] = KeptTexts(_KEPT_BYTES, len)
+        """What is handed on in place of texts that were rewritten; a text that is not here is judged again."""
         self._lock = threading.Lock()
 
     @property
@@ -193,8 +197,9 @@ class Border:
     async def _known(self, key: tuple[str, ...]) -> str | None:
         """The answer for a text judged before, by the state of its item now; None where it was not judged."""
         with self._lock:
-            item, instead = self._judged.get(_digest(key), ("", None))
-        if not item:
+            item, rewritten = self._judged.get(_digest(key), ("", False))
+        instead = self._replacements.get(digest(*_digest(key))) if rewritten else None
+        if not item or (rewritten and instead is None):
             return None
         state = await asyncio.to_thread(self.guard.ledger.state, item)
         if state.visible and instead is not None:
@@ -208,9 +213,11 @@ class Border:
         if not decision.allowed and decision.rule.startswith("fail:"):
             return notice(decision)  # a gate failed: it is asked again the next time
         with self._lock:
-            self._judged[_digest(key)] = decision.item, instead
+            self._judged[_digest(key)] = decision.item, instead is not None
             while len(self._judged) > _KEPT:
                 self._judged.popitem(last=False)
+        if instead is not None and self._replacements.get(digest(*_digest(key))) is None:  # asked first: put needs it
+            self._replacements.put(digest(*_digest(key)), instead)
         return (text if instead is None else instead) if decision.allowed else notice(decision)
 
     # calls on their way

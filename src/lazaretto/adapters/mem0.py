@@ -16,6 +16,7 @@ from lazaretto.adapters.content import cleaned_content
 from lazaretto.errors import MissingExtra
 from lazaretto.external_stores.records import Entry
 from lazaretto.ingest.still import still
+from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.types import Ref
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ _WORDS = "text_lemmatized"
 _REFUSED = f"{NOTICE}: it was not stored]"
 _MOST_REFUSED = 10_000
 """The most refused facts that are remembered: mem0 goes on as if they had been stored."""
+_TEXT_BYTES = 1 << 20
 
 
 def guard_memory(guard: Guard | SyncGuard, memory: Any, *, agent: str = "agent", system: str = SYSTEM) -> Any:
@@ -82,21 +84,27 @@ class RefusedFacts:
     """Facts that were not stored, or not as they were: mem0 goes on as if they had been, and hands them back."""
 
     def __init__(self) -> None:
-        self._facts: OrderedDict[tuple[str, str], str | None] = OrderedDict()
+        self._facts: OrderedDict[bytes, bool] = OrderedDict()
+        """Digest of id and fact: whether another text was stored in its place."""
+        self._texts: KeptTexts[str] = KeptTexts(_TEXT_BYTES, len)
 
     def add(self, key: Any, fact: Any, instead: str | None = None) -> None:
         """Remember a refused fact, and the text stored in its place."""
-        self._facts[str(key), str(fact)] = instead
+        mark = digest(str(key), str(fact))
+        self._facts[mark] = instead is not None
+        if instead is not None and self._texts.get(mark) is None:  # asked first: put needs it
+            self._texts.put(mark, instead)
         while len(self._facts) > _MOST_REFUSED:
             self._facts.popitem(last=False)
 
     def has(self, key: Any, fact: Any) -> bool:
-        """Whether this text was refused under this id."""
-        return self._facts.get((str(key), str(fact)), "") is None
+        """Whether this text was refused under this id, or the text stored in its place was forgotten."""
+        mark = digest(str(key), str(fact))
+        return mark in self._facts and not (self._facts[mark] and self._texts.get(mark) is not None)
 
     def instead(self, key: Any, fact: Any) -> Any:
         """The text stored in place of this one under this id; the text itself where it was stored unchanged."""
-        return self._facts.get((str(key), str(fact))) or fact
+        return self._texts.get(digest(str(key), str(fact))) or fact
 
 
 def _shown_result(border: Border, refused: RefusedFacts, result: Any) -> Any:

@@ -1,6 +1,7 @@
 """A chat model that remembers: the same question at temperature 0 is computed once.
 
 Worlds and rows of an experiment repeat their questions. With a folder, processes share the answers and keep them.
+Erasing clears the memory (``kept_texts``), never the folder: it is for runs over data of one's own.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.models.key_value_store import KeyValueStore
 from lazaretto.models.protocol import ChatModel, Completion, Request
 
@@ -32,6 +34,7 @@ def _plain(value: Any) -> Any:
 
 
 FILE = "answers.db"
+_KEPT_BYTES = 256 << 20
 
 
 class CachedChat:
@@ -44,29 +47,38 @@ class CachedChat:
         self.computed = 0
         """Completions that the model itself made for this object."""
         self._source: str = getattr(chat, "source", chat.name)
-        self._known: dict[str, Completion] = {}
+        self._known: KeptTexts[Completion] = KeptTexts(_KEPT_BYTES, lambda answer: 500 + 4 * len(answer.text))
         self._store = KeyValueStore(Path(folder) / FILE) if folder is not None else None
 
     async def complete(self, requests: Sequence[Request]) -> list[Completion]:
         """One completion per request; equal ones share an answer."""
         keys = [request_key(self._source, request) for request in requests]
-        self._recall({key for key in keys if key not in self._known})
+        known = self._recalled(set(keys))
         fresh: dict[str, Request] = {}
         for place, (key, request) in enumerate(zip(keys, requests, strict=True)):
-            if key not in self._known:
+            if key not in known:
                 # a sampled answer differs each time: it is not shared and not remembered
                 fresh.setdefault(key if request.temperature == 0 else f"{key}:{place}", request)
         made = await self.chat.complete(list(fresh.values())) if fresh else []
         self.computed += len(fresh)
         answers = dict(zip(fresh, made, strict=True))
         self._remember({k: c for k, c in answers.items() if ":" not in k and not c.fault})
-        return [self._known.get(key) or answers.get(key) or answers[f"{key}:{place}"] for place, key in enumerate(keys)]
+        return [known.get(key) or answers.get(key) or answers[f"{key}:{place}"] for place, key in enumerate(keys)]
 
-    def _recall(self, keys: set[str]) -> None:
-        if self._store is not None and keys:
-            self._known.update({k: Completion(**orjson.loads(v)) for k, v in self._store.find(keys).items()})
+    def _recalled(self, keys: set[str]) -> dict[str, Completion]:
+        """The answers that are known, by key."""
+        known = {key: answer for key in keys if (answer := self._known.get(digest(key))) is not None}
+        if self._store is not None and (unread := keys - known.keys()):
+            read = {k: Completion(**orjson.loads(v)) for k, v in self._store.find(unread).items()}
+            self._keep(read)
+            known |= read
+        return known
+
+    def _keep(self, answers: Mapping[str, Completion]) -> None:
+        for key, answer in answers.items():
+            self._known.put(digest(key), answer)
 
     def _remember(self, answers: Mapping[str, Completion]) -> None:
-        self._known.update(answers)
+        self._keep(answers)
         if self._store is not None and answers:
             self._store.add({key: orjson.dumps(asdict(answer)) for key, answer in answers.items()})

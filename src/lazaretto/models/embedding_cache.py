@@ -1,6 +1,7 @@
-"""Embeddings remembered by content: no picture is ever encoded twice.
+"""Embeddings remembered by content.
 
-From memory, and from a file when a folder is given, so that a resumed run does not pay again.
+From memory, and from a file when a folder is given, so that a resumed run does not pay again. Erasing clears the memory
+(``kept_texts``), never the file: a folder is for runs over data of one's own. It holds vectors and digests of pictures.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ class EmbeddingCache:
     """An embedder that remembers. Wrap any text or image-text embedder in it."""
 
     def __init__(self, embedder: TextEmbedder, folder: Path | str | None = None, texts_kept: int = 65_536) -> None:
+        """``texts_kept``: the most texts, and the most pictures, whose vectors stay in memory."""
         self.embedder = embedder
         self.name = embedder.name
         self.dimension = embedder.dimension
         self.images_encoded = 0
-        """Pictures that went through the network, each once: resumed runs count pictures of earlier runs too."""
+        """Pictures that went through the network: resumed runs count pictures of earlier runs too."""
         self.texts_encoded = 0
-        self._texts: KeptTexts[NDArray[np.float32]] = KeptTexts(
-            texts_kept * (self.dimension * 4 + 16), lambda row: int(row.nbytes)
-        )
-        self._images: dict[str, NDArray[np.float32]] = {}
+        most = texts_kept * (self.dimension * 4 + 16)
+        self._texts: KeptTexts[NDArray[np.float32]] = KeptTexts(most, lambda row: int(row.nbytes))
+        self._images: KeptTexts[NDArray[np.float32]] = KeptTexts(most, lambda row: int(row.nbytes))
         self._store = KeyValueStore(_file_for(embedder, folder)) if folder is not None else None
         if self._store is not None:
             self.images_encoded = len(self._store)
@@ -57,19 +58,22 @@ class EmbeddingCache:
 
     def embed_keyed(self, keys: Sequence[str], images: Sequence[bytes]) -> Vectors:
         """Like ``embed_images`` for a caller that already knows each picture's sha256."""
-        fresh: dict[str, bytes] = {k: i for k, i in zip(keys, images, strict=True) if k not in self._images}
+        rows = {k: row for k in dict.fromkeys(keys) if (row := self._images.get(digest(k))) is not None}
+        known = set(rows)
+        fresh: dict[str, bytes] = {k: i for k, i in zip(keys, images, strict=True) if k not in rows}
         if fresh and self._store is not None:
-            held = {key: np.frombuffer(data, dtype="<f4") for key, data in self._store.find(fresh).items()}
-            self._images.update(held)
-            fresh = {k: i for k, i in fresh.items() if k not in held}
+            rows |= {key: np.frombuffer(data, dtype="<f4") for key, data in self._store.find(fresh).items()}
+            fresh = {k: i for k, i in fresh.items() if k not in rows}
         if fresh:
-            rows = self._image_embedder()(list(fresh.values()))
-            added = dict(zip(fresh, rows, strict=True))
-            self._images.update(added)
+            made = self._image_embedder()(list(fresh.values()))
+            added = {key: np.array(row, np.float32) for key, row in zip(fresh, made, strict=True)}
+            rows |= added
             self.images_encoded += len(added)
             if self._store is not None:
                 self._store.add({key: row.astype("<f4").tobytes() for key, row in added.items()})
-        return self._stack([self._images[k] for k in keys])
+        for key in rows.keys() - known:
+            self._images.put(digest(key), rows[key])
+        return self._stack([rows[k] for k in keys])
 
     def _image_embedder(self) -> Callable[[Sequence[bytes]], Vectors]:
         if not isinstance(self.embedder, ImageTextEmbedder):

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.errors import InputError
+from lazaretto.kept_texts import remembered
 
 Floats = NDArray[np.float32]
 
@@ -34,7 +35,7 @@ def _projection(field: str) -> Floats:
     return rng.standard_normal((LONGEST_FIELD + 1, BLOCKS[field]), dtype=np.float32)
 
 
-@cache
+@remembered(4 << 20, lambda vector: int(vector.nbytes))
 def tag_vector(tag: str) -> Floats:
     """The direction of one tag: the same word always has the same one."""
     digest = hashlib.blake2b(tag.encode(), digest_size=16).digest()

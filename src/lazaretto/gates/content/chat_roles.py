@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import re
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
@@ -350,19 +351,19 @@ class ChatArbiter:
 
 
 class DebateCodes:
-    """Hands every role of one debate the same code, and the next debate another."""
+    """Hands every role of one debate the same code, and the next debate another. Keeps no content."""
 
     def __init__(self, make: Callable[[], str] = fresh_code) -> None:
         self._make = make
-        self._known: dict[int, tuple[PreparedContent, Quoter]] = {}
+        self._known: dict[int, tuple[weakref.ref[PreparedContent], Quoter]] = {}
 
     def __call__(self, prepared: PreparedContent) -> Quoter:
         key = id(prepared)
         held = self._known.get(key)
-        if held is None or held[0] is not prepared:
+        if held is None or held[0]() is not prepared:
             if len(self._known) > 4096:
                 self._known.pop(next(iter(self._known)))
-            held = self._known[key] = (prepared, Quoter(self._make()))
+            held = self._known[key] = (weakref.ref(prepared), Quoter(self._make()))
         return held[1]
 
 

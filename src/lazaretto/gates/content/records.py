@@ -84,7 +84,7 @@ class RoleCost:
     dollars: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class PreparedContent:
     """The content in words, as every later role reads it."""
 
