@@ -240,3 +240,15 @@ async def test_no_gates_means_no_opinion(open_guard: Callable[..., Guard]) -> No
     guard = open_guard(replace(Policy.minimal(), channels=replace(base, tool=replace(base.tool, stages=()))))
     decision = await guard.check("tool output", agent="ada", channel="tool")
     assert (decision.ruling, decision.rule, decision.interval) == (Ruling.ALLOW, "policy:no_gates", (0.0, 1.0))
+
+
+async def test_who_erased_something_is_recorded(guard: Guard) -> None:
+    item = (await guard.remember("the code of the gate is 4711", agent="ada")).item
+    with pytest.raises(InputError, match="by"):
+        await guard.erase(item, reason="asked for", by="\x1b[2J")
+    event = await guard.erase(item, reason="asked for", by="dora")
+    assert event.kind is EventKind.ERASED and event.body is not None
+    assert (event.body["reason"], event.body["by"]) == ("asked for", "dora")
+    nobody = (await guard.remember("the code of the door is 4712", agent="ada")).item
+    assert "by" not in ((await guard.erase(nobody, reason="asked for")).body or {})
+    assert guard.ledger.verify().ok

@@ -41,8 +41,8 @@ def public(one: type) -> dict[str, Any]:
 
 CALLS = [(ours, theirs, name) for ours, theirs in PARTS.items() for name in sorted(public(theirs))]
 COROUTINES = [(one, name) for _, one, name in CALLS if inspect.iscoroutinefunction(getattr(one, name))]
-NOT_OURS = {"run", "repair_unless_hidden"}
-"""What synchronous calls are made of, and what foresight removes with."""
+NOT_OURS = {"repair_unless_hidden"}
+"""What foresight removes with."""
 
 
 @pytest.fixture
@@ -55,6 +55,20 @@ def test_none_is_missing() -> None:
     for ours, theirs in PARTS.items():
         assert set(public(ours)) == set(public(theirs)) - NOT_OURS
     assert len(COROUTINES) >= 40
+
+
+def test_both_faces_have_the_same_parts_and_properties(guard: SyncGuard) -> None:
+    def there(one: object) -> set[str]:
+        return {name for name in {*dir(type(one)), *vars(one)} if not name.startswith("_")}
+
+    assert there(guard) == there(guard.guard) | {"guard"}
+    for part in ("repairs", "incidents", "stores", "foresight", "approvals"):
+        ours, theirs = getattr(guard, part), getattr(guard.guard, part)
+        assert there(ours) == (there(theirs) | {"guard"}) - NOT_OURS, part
+    for name in ("ledger", "graph", "policy", "actions", "watchers"):
+        assert getattr(guard, name) is getattr(guard.guard, name)
+    assert guard.run(guard.guard.remember("the harbour opens at six", agent="ann")).allowed
+    assert guard.open.__doc__ == guard.guard.open.__doc__
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from lazaretto.identity import Identity, ProvedBy
 from lazaretto.ledger import Ledger
 from lazaretto.policy import Policy
 from lazaretto.repair import engine
-from lazaretto.types import Draft, EventKind, Receipt, RepairPlan, RepairStep
+from lazaretto.repair.taking_back import _undo, taking_back
+from lazaretto.types import Draft, EventKind, Receipt, RepairPlan, RepairStep, plain
 
 LEFT = "Ada says that the ferry to the northern islands leaves at nine in the morning, also on Sundays and holidays."
 RIGHT = "Everybody who wants to take the boat north has to be at the second pier with all luggage well before nine."
@@ -173,3 +174,55 @@ async def test_a_watcher_written_before_there_was_undone_is_no_error(
     root, *_ = await tree(guard)
     await guard.repairs.undo((await isolated(guard, root)).id)
     assert "a watcher failed" not in caplog.text
+
+
+async def rewritten(guard: Guard) -> tuple[str, str, Receipt]:
+    """An item, the text that took its place, and the receipt."""
+    item = (await guard.remember("The ferry leaves at nine.", agent="ada")).item
+    made = engine.replacement(guard.ledger.item(item), "The ferry leaves at ten.")
+    step = RepairStep(item, "replace", {"replacement": made, "was": plain(guard.ledger.state(item))})
+    return item, made["id"], await guard.repairs.apply(RepairPlan("rewrite", item, (step,)))
+
+
+@pytest.mark.parametrize("since", ["labelled", "hidden", "erased", "replaced"])
+async def test_a_repair_whose_new_text_was_changed_since_is_not_undone(guard: Guard, since: str) -> None:
+    item, new, receipt = await rewritten(guard)
+    if since == "labelled":
+        await guard.label(new, "harmful", by="dora")
+    elif since == "hidden":
+        await guard.repairs.apply(await guard.repairs.plan(new, "isolate"))
+    elif since == "erased":
+        await guard.erase(new, reason="asked for")
+    else:
+        made = engine.replacement(guard.ledger.item(new), "The ferry leaves at eleven.")
+        step = RepairStep(new, "replace", {"replacement": made, "was": plain(guard.ledger.state(new))})
+        await guard.repairs.apply(RepairPlan("rewrite", new, (step,)))
+    before, states = guard.ledger.head().seq, guard.ledger.states([item, new])
+    with pytest.raises(RepairRefused, match=f"{new} has changed since {receipt.id}"):
+        await guard.repairs.undo(receipt.id)
+    assert guard.ledger.head().seq == before and guard.ledger.states([item, new]) == states
+    back = taking_back([], guard.ledger)
+    assert not back.drafts
+    _undo(await by_id(guard, receipt.id), set(), set(), guard.ledger, back)
+    assert back.left == [item] and not back.drafts, "what a label or a release takes back is as strict"
+
+
+async def test_once_the_label_is_taken_back_the_repair_can_be_undone(guard: Guard) -> None:
+    item, new, receipt = await rewritten(guard)
+    event = await guard.label(new, "harmful", by="dora")
+    await guard.unlabel(event.seq, by="dora")
+    assert (await guard.repairs.undo(receipt.id)).undone
+    assert guard.ledger.state(item).visible and not guard.ledger.state(new).visible
+
+
+async def test_a_label_that_comes_in_while_a_repair_is_undone_counts(guard: Guard) -> None:
+    item, new, receipt = await rewritten(guard)
+
+    def labels_it_first(_items: object) -> list[Draft]:
+        if guard.ledger.state(new).visible:
+            guard.ledger.append([Draft(EventKind.RULED, new, body={"ruling": "block", "rule": "test:since"})])
+        return []
+
+    with pytest.raises(RepairRefused, match=f"{new} has changed since"):
+        engine.undo(receipt.id, guard.ledger, labels_it_first)
+    assert guard.ledger.state(item).superseded_by == new

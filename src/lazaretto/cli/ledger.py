@@ -355,10 +355,11 @@ def erase(
     context: CommandContext,
     item: Annotated[str, typer.Argument(help="Id of an item or a decision.")],
     reason: Annotated[str, typer.Option(help="Why; it stays readable in the tombstone.")],
+    by: Annotated[str, typer.Option(help="Who erases it; it stays readable, too.")] = "",
 ) -> None:
     """Remove the content of an item for good. Its id, agent and time stay, and so does the chain."""
     with context.open_ledger(create=False) as ledger:
-        event = ledger.erase(item, reason)
+        event = ledger.erase(item, reason, by=by)
         _say_unscrubbed(ledger)
     context.emit(event, lambda: console.print(f"erased {item}: tombstone is event {event.seq}", markup=False))
 

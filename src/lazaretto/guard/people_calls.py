@@ -103,6 +103,8 @@ class PeopleCalls:
         """
         return await self._auditor.audit(text, image, description)
 
-    async def erase(self, item: str, *, reason: str) -> Event:
-        """Remove the content of an item or a decision for good; that it was there, and why it went, stays recorded."""
-        return await self._core.in_store_thread(self._core.ledger.erase, item, reason)
+    async def erase(self, item: str, *, reason: str, by: str = "") -> Event:
+        """Remove the content of an item or a decision for good; that it was there, why it went and ``by`` whom stays
+        recorded."""
+        person = check_name(by, "by", printable=True) if by else ""
+        return await self._core.in_store_thread(functools.partial(self._core.ledger.erase, item, reason, by=person))

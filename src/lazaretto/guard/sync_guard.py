@@ -25,9 +25,11 @@ from lazaretto.incidents.records import Incident, State
 from lazaretto.policy import Policy
 
 if TYPE_CHECKING:
+    from lazaretto.actions.authority import Authority
     from lazaretto.agents.persona import Persona
     from lazaretto.external_stores.records import ExternalStore
     from lazaretto.gates.foresight.foresight import Foresight
+    from lazaretto.guard.telemetry import Watchers
     from lazaretto.learn.foresight_setup import Calibration
     from lazaretto.ledger import Ledger
     from lazaretto.models.protocol import ChatModel, TextEmbedder
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
+T = TypeVar("T")
 Own = TypeVar("Own", covariant=True)
 
 
@@ -162,7 +165,10 @@ class SyncGuard(_Waiting[Guard], OldNames):
         *,
         gates: Mapping[str, Gate] | None = None,
     ) -> SyncGuard:
-        """A guard over the store at a URL (default: the policy's, else one SQLite file in the user's data folder)."""
+        """A guard over the store at a URL (default: the policy's, else one SQLite file in the user's data folder).
+
+        ``policy`` is a ``Policy``, a mapping with the same keys as the file, or the path of a TOML file.
+        """
         return cls(Guard.open(store, policy, namespace, gates=gates))
 
     @property
@@ -179,6 +185,16 @@ class SyncGuard(_Waiting[Guard], OldNames):
     def policy(self) -> Policy:
         """The guard's policy."""
         return self.guard.policy
+
+    @property
+    def actions(self) -> Authority:
+        """What decides before a tool is called."""
+        return self.guard.actions
+
+    @property
+    def watchers(self) -> Watchers:
+        """The watchers; each is notified of every decision, recall, repair and undone repair."""
+        return self.guard.watchers
 
     check = _waited(Guard.check)
     remember = _waited(Guard.remember)
@@ -203,6 +219,10 @@ class SyncGuard(_Waiting[Guard], OldNames):
     def gates(self) -> tuple[GateState, ...]:
         """Every gate that the policy names: on which channels it is asked, and whether it is there."""
         return self.guard.gates()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """The result of a coroutine on the guard's own event loop, for example of a call of ``self.guard``."""
+        return self.guard.run(coroutine)
 
     def close(self) -> None:
         """Let threads and store go."""

@@ -40,11 +40,12 @@ def erase_subjects(
     subjects: Sequence[str],
     reason: str,
     *,
+    by: str = "",
     keep_known: bool = False,
 ) -> EventRows:
     """Erase the content of items, decisions or cases, leaving one tombstone each, in the caller's transaction.
 
-    ``keep_known``: their fingerprints stay, so that copies of harmful content are still caught.
+    ``by`` is recorded. ``keep_known``: their fingerprints stay, so that copies of harmful content are still caught.
     """
     head = lock_head(connection, namespace)
     assert head is not None
@@ -71,7 +72,7 @@ def erase_subjects(
         _remove_bodies(connection, tenant, full)
         if not keep_known:
             fingerprints.forget(connection, tenant, subject)
-        tombstones.append(_tombstone(subject, reason, full, "" if item is None else item[0]))
+        tombstones.append(_tombstone(subject, reason, by, full, "" if item is None else item[0]))
     linked = write_batch(
         connection, linker, namespace, head, Batch.of_ledger(EventKind.ERASED, tombstones, time.time())
     )
@@ -128,7 +129,7 @@ def _remove_bodies(connection: sa.Connection, tenant: int, full: Sequence[Event]
         connection.exec_driver_sql(insert_sql(edges, connection.dialect.name), rows)
 
 
-def _tombstone(subject: str, reason: str, full: Sequence[Event], channel: str) -> tuple[str, dict[str, Any]]:
+def _tombstone(subject: str, reason: str, by: str, full: Sequence[Event], channel: str) -> tuple[str, dict[str, Any]]:
     """Subject and body of the ERASED event: the erased events, and the edges that only their bodies held."""
     kept: dict[Edge, None] = {}
     for event in full:
@@ -139,6 +140,7 @@ def _tombstone(subject: str, reason: str, full: Sequence[Event], channel: str) -
         "events": [event.seq for event in full],
         "edges": [plain(edge) for edge in kept],
         "channel": channel,
+        **({"by": by} if by else {}),
     }
     return subject, body
 

@@ -403,13 +403,15 @@ class Ledger(LedgerReader):
         """False while SQLite's log may still have erased bytes, because a reader has the old state open."""
         return self._store.scrubbed
 
-    def erase(self, item: str, reason: str) -> Event:
-        """Remove the content of an item or a decision for good; its tombstone keeps the chain whole."""
+    def erase(self, item: str, reason: str, *, by: str = "") -> Event:
+        """Remove the content of an item or a decision for good; its tombstone keeps the chain whole, and says why and
+        ``by`` whom."""
         check_name(item, "item")
         check_name(reason, "reason")
+        check_name(by, "by", empty=True)
         recorded = self._write_once(
-            ("erase", item, reason),
-            lambda c: erasure.erase_subjects(c, self._linker, self.namespace, [item], reason),
+            ("erase", item, reason, by),
+            lambda c: erasure.erase_subjects(c, self._linker, self.namespace, [item], reason, by=by),
         )
         self._store.scrub()
         forget()

@@ -158,11 +158,6 @@ def states_before(plan: RepairPlan) -> dict[str, ItemState]:
     return {step.item: _state_before(step) for step in plan.steps}
 
 
-def states_after(plan: RepairPlan) -> dict[str, ItemState]:
-    """The states that applying a plan leads to."""
-    return {step.item: _state_after(_state_before(step), step) for step in plan.steps}
-
-
 def drafted(plan: RepairPlan, ledger: Ledger, by: str = "") -> tuple[Receipt, list[Draft]]:
     """A plan's receipt and the events that apply it, for a caller that appends them together with others."""
     started = time.perf_counter()
@@ -188,8 +183,9 @@ def undo(
     ``also(items)`` gets the items that can be used after the undoing, and returns further events of its transaction.
     ``by`` is recorded.
 
-    Refused when all of it was undone already, when an item has changed since, and when a later repair that still
-    stands touches one of its items: that one has to be undone first.
+    Refused when all of it was undone already, when an item or the text that took its place has changed since (held,
+    labelled, replaced, erased), and when a later repair that still stands touches one of its items: that one has to be
+    undone first.
     """
     for _ in range(_TRIES):
         seq = ledger.head().seq
@@ -197,23 +193,37 @@ def undo(
         if receipt.undone:
             raise RepairRefused(f"{receipt_id} was already undone")
         _refuse_overtaken(receipt, ledger)
-        restored: dict[str, dict[str, Any]] = {}
         steps = standing_steps(receipt)
+        restored = {item: state for step in steps for item, state in undoing(step).items()}
+        now = ledger.states(restored)
         for step in steps:
-            restored[step.item] = dict(step.detail["was"])
-            if step.action == "replace":
-                restored[step.detail["replacement"]["id"]] = {"hidden": True}
+            if changed := changed_since(step, now):
+                raise RepairRefused(f"{changed} has changed since {receipt_id}; plan a new repair instead")
         draft = undone_draft(receipt_id, restored, by)
-        after = {step.item: _state_after(_state_before(step), step) for step in steps}
         free = [step.item for step in steps if not _state_before(step).held]
         try:
-            ledger.append([draft, *also(free)], states=after, no_repair_after=seq, no_label_after=seq)
-        except StaleState as stale:
-            if stale.item in after:
-                raise RepairRefused(f"{stale.item} has changed since {receipt_id}; plan a new repair instead") from None
-            continue  # another repair came in between: does it touch our items?
+            ledger.append([draft, *also(free)], states=now, no_repair_after=seq, no_label_after=seq)
+        except StaleState:
+            continue  # something came in between: does it touch our items?
         return _with_restored(receipt, [step.item for step in receipt.plan.steps])
     raise RepairRefused(f"{receipt_id}: other repairs keep coming in; nothing was changed, try again")
+
+
+def undoing(step: RepairStep) -> dict[str, dict[str, Any]]:
+    """What undoing a step puts back: the state of each item, as an event records it."""
+    restored = {step.item: dict(step.detail["was"])}
+    if step.action == "replace":
+        restored[str(step.detail["replacement"]["id"])] = {"hidden": True}
+    return restored
+
+
+def changed_since(step: RepairStep, now: Mapping[str, ItemState]) -> str:
+    """The item of a step that is not as the step left it: the item itself, or the text that took its place and is out
+    of use; empty if it can be undone."""
+    if now.get(step.item) != _state_after(_state_before(step), step):
+        return step.item
+    new = str(step.detail["replacement"]["id"]) if step.action == "replace" else ""
+    return new if new and (new not in now or not now[new].visible) else ""
 
 
 def undone_draft(receipt: str, restored: Mapping[str, Mapping[str, Any]], by: str = "") -> Draft:

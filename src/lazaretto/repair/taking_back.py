@@ -9,7 +9,7 @@ from typing import Any
 
 from lazaretto.ledger import ItemState, Ledger
 from lazaretto.repair import engine
-from lazaretto.types import Draft, Receipt, RepairStep
+from lazaretto.types import Draft, Receipt
 
 STAYS = frozenset({"release", "rollback"})
 """Repairs that do not follow from a suspicion against the item they start from."""
@@ -48,19 +48,15 @@ def taking_back(origins: Collection[str], ledger: Ledger, without: Collection[st
 
 def _undo(receipt: Receipt, touched: set[str], origins: set[str], ledger: Ledger, found: TakenBack) -> None:
     steps = [step for step in engine.standing_steps(receipt) if step.item not in origins]
-    after = engine.states_after(receipt.plan)
-    new = [str(step.detail["replacement"]["id"]) for step in steps if step.action == "replace"]
-    now = ledger.states([*(step.item for step in steps), *new])
+    now = ledger.states([item for step in steps for item in engine.undoing(step)])
     restored: dict[str, dict[str, Any]] = {}
     for step in steps:
-        if step.item in touched or step.item in found.states or now.get(step.item) != after[step.item]:
+        if step.item in touched or step.item in found.states or engine.changed_since(step, now):
             found.left.append(step.item)
             continue
-        if step.action == "replace" and not now[str(step.detail["replacement"]["id"])].visible:
-            found.left.append(step.item)
-            continue
-        restored |= _as_before(step)
-        found.states[step.item] = now[step.item]
+        undone = engine.undoing(step)
+        restored |= undone
+        found.states |= {item: now[item] for item in undone}
         before = engine.states_before(receipt.plan)[step.item]
         if before.visible and not now[step.item].visible:
             found.shown.append(step.item)
@@ -68,10 +64,3 @@ def _undo(receipt: Receipt, touched: set[str], origins: set[str], ledger: Ledger
         return  # it still stands, and can be undone by hand
     found.receipts.append(receipt.id)
     found.drafts.append(engine.undone_draft(receipt.id, restored, found.by))
-
-
-def _as_before(step: RepairStep) -> dict[str, dict[str, Any]]:
-    restored = {step.item: dict(step.detail["was"])}
-    if step.action == "replace":
-        restored[str(step.detail["replacement"]["id"])] = {"hidden": True}
-    return restored
