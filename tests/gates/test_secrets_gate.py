@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,9 @@ from lazaretto.gates.secrets import LINE, find_secrets, make, without_secrets
 from lazaretto.testing import check_gate
 
 KEY = "AKIAQ7ZL4M2WXT5RKD3P"
+PICTURE = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3"
 PEM = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIIa1b2c3d4\nZZZZ\n-----END EC PRIVATE KEY-----"
 
@@ -119,3 +123,25 @@ def test_the_guard_offers_the_text_without_the_secret_and_never_repeats_it(tmp_p
         assert not guard.ledger.state(made.kept).visible, "called harmful, all of it is"
     with pytest.raises(PolicyError, match="rulling"):
         make({"rulling": "block"})
+
+
+def test_where_nothing_takes_the_place_of_a_text_a_call_for_the_replacement_does(tmp_path: Path) -> None:
+    stages = {"stages": [["secrets"]]}
+    policy = {"preset": "minimal", "channels": dict.fromkeys(("memory", "message", "document"), stages)}
+    text, ref = f"The deploy key is {KEY}.", ("notes", "crew", "deploy")
+    with SyncGuard.open(f"sqlite:///{tmp_path / 'crew.db'}", policy) as guard:
+        offers = [
+            guard.check(text, agent="ada", channel="document"),
+            guard.exchange(text, sender="ada", receiver="bob"),
+            guard.remember(text, agent="ada", ref=ref),
+            guard.remember(agent="ada", value={"note": text}),
+            guard.remember(text, agent="ada", image=PICTURE),
+        ]
+        for offer in offers:
+            assert offer.ruling is Ruling.REWRITE and offer.replacement == "The deploy key is [AWS Access Key removed]."
+            assert not offer.kept
+        assert len(guard.ledger.items(hidden=True)) == len(offers) and not guard.recall(agent="bob")
+        assert not guard.stores.due_writes("notes"), "and none is written for you"
+        instead = offers[2].replacement or ""
+        kept = guard.remember(instead, agent="ada", ref=ref, parents=[offers[2].item])
+        assert [one.id for one in guard.recall(agent="bob")] == [kept.item] and guard.ledger.item(kept.item).ref == ref

@@ -108,7 +108,7 @@ class DecisionAnswer(BaseModel):
     replacement: str | None
     settled: list[str]
     would: RulingWord | None
-    kept: str = Field(description="After rewrite: id of the memory that was kept instead; else empty.")
+    kept: str = Field(description="After rewrite by remember: id of the memory that was kept instead; else empty.")
     allowed: bool = Field(description="Whether the item may be used as it is.")
     complete: bool = Field(
         description="Whether every gate that the policy requires really ran, and the readers it asks."

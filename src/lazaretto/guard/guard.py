@@ -142,6 +142,9 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
         ``tool`` is the tool that answered with it. Where the policy names that as a directory, the whole values in its
         answer count as the crew's own before another tool is called (docs/actions.md); ``answer`` is the answer as
         data, where ``text`` has only its words.
+
+        A text that is ruled ``rewrite`` is held, and nothing is recorded in its place: before you hand the decision's
+        ``replacement`` on, ``check`` it, with ``parents=[decision.item]``.
         """
         listing = None
         if tool is None and answer is not None:
@@ -195,7 +198,8 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
         ``text``.
 
         A text that is ruled ``rewrite`` stays held, and its ``replacement`` is judged and kept as a memory of its own,
-        made from it: ``decision.kept``.
+        made from it, without ``fields``: ``decision.kept``. Not so beside a picture, and with ``ref`` or ``value``,
+        where you write to your own store: call it again for what you write there, with ``parents=[decision.item]``.
         """
         check_own_fields(fields)
         raw = RawInput(
@@ -203,9 +207,9 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
             asked={"call": "remember"}, principal=principal,
         )  # fmt: skip
         made = await self._core.judge_and_record(raw, external_write_drafts, writes=True, stated=parents is not None)
-        return made if ref is not None or value is not None else await self._kept_instead(raw, made)
+        return made if ref is not None or value is not None else await self._keep_the_replacement(raw, made)
 
-    async def _kept_instead(self, raw: RawInput, made: Decision) -> Decision:
+    async def _keep_the_replacement(self, raw: RawInput, made: Decision) -> Decision:
         """The decision, with the memory that took the place of a text that has to be rewritten."""
         quotes_others = made.rule.partition(":")[2] in FOR_ITS_WRITER
         if made.ruling is not Ruling.REWRITE or not made.replacement or raw.image is not None or quotes_others:
@@ -266,6 +270,7 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
         """Judge a message or picture from one agent to another; it counts as delivered only when it is allowed.
 
         Items the sender read lately count as influence, as in ``remember``. ``once``, ``principal``: as in ``check``.
+        After ``rewrite`` nothing is delivered: send the decision's ``replacement``, with ``parents=[decision.item]``.
         """
         to = check_name(receiver, "receiver", printable=True)
 
