@@ -71,7 +71,7 @@ FOLLOWS_ERASURES = {
 }
 """Working state that follows the events of erasure, or lives for one question."""
 KEEPS_CONTENT = {
-    "gates/content/casebook.py": {"_cases"},  # cases, until the process ends
+    "gates/content/casebook.py": {"_cases"},  # go with their item in the process that rechecks, not in others
     "gates/foresight/community.py": {"removed"},  # memories that foresight removed, to know others like them
     "gates/foresight/ledger_memory.py": {"_histories"},  # each agent's last chats, which rehearsals read
 }
