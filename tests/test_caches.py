@@ -51,6 +51,7 @@ NO_CONTENT = {
     "models/recording.py": {"_answers"},  # a recording that the caller made
     "models/weight_files.py": {"_manifest"},
     "policy/plugins.py": {"_read_points"},
+    "policy/policy.py": {"_recommended_channel"},
     "policy/presets/__init__.py": {"_table"},
     "policy/settings.py": {"_adapter"},
     "provenance/adjacency.py": {"_recent"},  # edges between item ids

@@ -167,7 +167,8 @@ class SyncGuard(_Waiting[Guard], OldNames):
     ) -> SyncGuard:
         """A guard over the store at a URL (default: the policy's, else one SQLite file in the user's data folder).
 
-        ``policy`` is a ``Policy``, a mapping with the same keys as the file, or the path of a TOML file.
+        ``policy`` is a ``Policy``, the name of a preset (``"strict"``), a mapping with the same keys as the file, or
+        the path of a TOML file.
         """
         return cls(Guard.open(store, policy, namespace, gates=gates))
 
