@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import lazaretto
 from lazaretto import SyncGuard, kept_texts
@@ -172,19 +171,3 @@ async def test_an_adapters_replacements_are_forgotten_and_made_again(tmp_path: P
         kept_texts.forget()
         assert len(border._replacements) == 0
         assert await border.document("The code is 4711.") == "The code is removed."
-
-
-def test_refused_facts_of_mem0_are_forgotten() -> None:
-    pytest.importorskip("mem0", reason="needs the mem0 extra; make adapters runs it")
-    from lazaretto.adapters.mem0 import RefusedFacts
-
-    refused = RefusedFacts()
-    refused.add("1", "the code is 4711", "the code is removed")
-    refused.add("2", "an order")
-    assert refused.instead("1", "the code is 4711") == "the code is removed" and not refused.has(
-        "1", "the code is 4711"
-    )
-    assert refused.has("2", "an order") and not refused.has("3", "other") and refused.instead("3", "other") == "other"
-    kept_texts.forget()
-    assert refused.has("1", "the code is 4711"), "what took its place is not known any more: nothing is shown"
-    assert "4711" not in repr(vars(refused))

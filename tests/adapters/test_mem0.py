@@ -22,8 +22,8 @@ import hashlib
 
 from mem0 import Memory
 
-from lazaretto import Channel, Evidence, Guard, Observation, Ruling, Verdict
-from lazaretto.adapters.mem0 import GuardedVectors, guard_memory
+from lazaretto import Channel, Evidence, Guard, Observation, Ruling, Verdict, kept_texts
+from lazaretto.adapters.mem0 import GuardedVectors, RefusedFacts, guard_memory
 from lazaretto.gates.protocol import GateContext
 
 from .planting import FakeGuard, Late, every_place, json_value
@@ -307,3 +307,15 @@ def test_what_was_judged_is_what_is_handed_on() -> None:
     late.lines[:] = ["tide number one"]
     shelf.kept = {"a": SimpleNamespace(id="a", payload={"data": "tea", "more": late.lines}, score=1.0)}
     late.handed_on(vectors.search("q", [1.0]))
+
+
+def test_refused_facts_of_mem0_are_forgotten() -> None:
+    refused = RefusedFacts()
+    refused.add("1", "the code is 4711", "the code is removed")
+    refused.add("2", "an order")
+    assert refused.instead("1", "the code is 4711") == "the code is removed"
+    assert not refused.has("1", "the code is 4711")
+    assert refused.has("2", "an order") and not refused.has("3", "other") and refused.instead("3", "other") == "other"
+    kept_texts.forget()
+    assert refused.has("1", "the code is 4711"), "what took its place is not known any more: nothing is shown"
+    assert "4711" not in repr(vars(refused))

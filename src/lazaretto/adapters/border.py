@@ -82,7 +82,7 @@ class Border:
         self._judged: OrderedDict[tuple[str, ...], tuple[str, bool]] = OrderedDict()
         """The item of a text, and whether it was rewritten."""
         self._replacements: KeptTexts[str] = KeptTexts(_KEPT_BYTES, len)
-        """What is handed on in place of texts that were rewritten; a text that is not here is judged again."""
+        """Texts that are handed on in place of rewritten ones; where it is missing, the text is judged again."""
         self._lock = threading.Lock()
 
     @property

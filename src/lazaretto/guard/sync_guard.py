@@ -189,7 +189,7 @@ class SyncGuard(_Waiting[Guard], OldNames):
 
     @property
     def actions(self) -> Authority:
-        """What decides before a tool is called."""
+        """The check before a tool is called."""
         return self.guard.actions
 
     @property

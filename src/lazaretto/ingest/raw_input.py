@@ -58,7 +58,7 @@ class RawInput:
     value: Any = None
     """The value that the store keeps; the text is then read out of it."""
     asked: Mapping[str, str | None] | None = None
-    """What was asked beside the item: the call, the receiver. Compared where the name ``once`` comes again."""
+    """The call and its arguments beside the item, such as the receiver; compared where ``once`` comes again."""
     principal: str | None = None
     """The proved principal behind the write; None: the operator's own process, which vouches for the agent's name."""
 

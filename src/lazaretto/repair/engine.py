@@ -210,7 +210,7 @@ def undo(
 
 
 def undoing(step: RepairStep) -> dict[str, dict[str, Any]]:
-    """What undoing a step puts back: the state of each item, as an event records it."""
+    """The states that undoing a step restores, by item, as an event records them."""
     restored = {step.item: dict(step.detail["was"])}
     if step.action == "replace":
         restored[str(step.detail["replacement"]["id"])] = {"hidden": True}
