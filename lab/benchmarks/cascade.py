@@ -94,7 +94,7 @@ async def drill_stream(seeds: Sequence[int]) -> list[Line]:
             url = f"sqlite:///{folder}/crew.db"
             crew = await undefended(url, seed)
             with Ledger.open(url, f"drill-{seed}-undefended") as ledger:
-                every = ledger.items(hidden=True, limit=None)
+                every = ledger.items(any_state=True, limit=None)
         for item in sorted(every, key=lambda one: one.time):
             if item.text and item.image is None:
                 threat = crew.carries.get(item.id)

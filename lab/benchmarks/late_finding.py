@@ -77,7 +77,7 @@ def find_late(guard: SyncGuard) -> None:
 
 def picture(guard: SyncGuard) -> dict[str, tuple[str, bool, str | None, tuple[str, ...]]]:
     """Of every memory: its text, whether it may be recalled, what replaced it, what it was made from."""
-    memories = guard.ledger.items(channel="memory", hidden=True, limit=None)  # type: ignore[arg-type]
+    memories = guard.ledger.items(channel="memory", any_state=True, limit=None)  # type: ignore[arg-type]
     states = guard.ledger.states([one.id for one in memories])
     made = {one.id: tuple(sorted(guard.graph.came_from(one.id))) for one in memories}
     return {o.id: (o.text, states[o.id].visible, states[o.id].superseded_by, made[o.id]) for o in memories}

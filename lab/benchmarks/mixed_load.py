@@ -188,7 +188,7 @@ def run(which: str, seconds: float, workers: int) -> dict[str, Any]:
         said = [json.loads(line) for file in folder.glob("*.jsonl") for line in _whole_lines(file)]
         errors = _kinds_of_errors((folder / "stderr.txt").read_text())
         with Ledger.open(url) as ledger:
-            found = {item.id: item.text for item in ledger.items(limit=None, hidden=True)}
+            found = {item.id: item.text for item in ledger.items(limit=None, any_state=True)}
             verified = ledger.verify()
         wrote = {line["wrote"]: line["text"] for line in said if "wrote" in line}
         texts = Counter(found.values())

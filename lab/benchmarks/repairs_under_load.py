@@ -96,7 +96,7 @@ def measure(url: str, rate: float, repairs: int, items: int, every: float) -> di
         for writer in writers:
             writer.join()
         sound = guard.ledger.verify().ok
-        known = len(guard.ledger.items(limit=None, hidden=True))
+        known = len(guard.ledger.items(limit=None, any_state=True))
     written = sum(count.value for count in counts)
     return {
         "rate_asked": rate, "rate_held": round((last - first) / lasted, 1), "items": items, "repairs": repairs,

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 if TYPE_CHECKING:
+    from lazaretto.actions.records import Authorization
     from lazaretto.agents.album import AlbumItem
     from lazaretto.agents.chat_agent import ChatAgent
     from lazaretto.agents.model import AgentModel
@@ -50,8 +51,12 @@ if TYPE_CHECKING:
     from lazaretto.gates.protocol import Gate, GateContext
     from lazaretto.guard import Guard
     from lazaretto.guard.recall import Memories, Recalled
+    from lazaretto.guard.rechecking import Rechecked
     from lazaretto.guard.sync_guard import SyncGuard
+    from lazaretto.incidents.records import HeldItem, Incident
+    from lazaretto.learn.withdrawals import LabelDecision, Withdrawal
     from lazaretto.policy import Policy
+    from lazaretto.repair.proposals import Proposal
     from lazaretto.repair.protocol import Repair, RepairRequest, RepairView
     from lazaretto.types import (
         BeforeRound,
@@ -82,6 +87,12 @@ _HOMES = {
         "RepairPlan", "RepairStep",
         "Ruling", "SourceClass", "Verdict", "WrittenBack",
     ),
+    # read the guard's answers
+    "lazaretto.actions.records": ("Authorization",),
+    "lazaretto.guard.rechecking": ("Rechecked",),
+    "lazaretto.incidents.records": ("HeldItem", "Incident"),
+    "lazaretto.learn.withdrawals": ("LabelDecision", "Withdrawal"),
+    "lazaretto.repair.proposals": ("Proposal",),
     # rehearse agents
     "lazaretto.agents.album": ("AlbumItem",),
     "lazaretto.agents.chat_agent": ("ChatAgent",),
@@ -105,6 +116,7 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "AgentModel",
     "AlbumItem",
+    "Authorization",
     "BadAnswer",
     "BeforeRound",
     "BeforeTurn",
@@ -121,8 +133,11 @@ __all__ = [
     "GateContext",
     "Guard",
     "GuardClosed",
+    "HeldItem",
     "Imported",
+    "Incident",
     "InputError",
+    "LabelDecision",
     "LazarettoError",
     "Memories",
     "MemoryFields",
@@ -134,8 +149,10 @@ __all__ = [
     "PictureWorkerFailed",
     "Policy",
     "PolicyError",
+    "Proposal",
     "Recalled",
     "Receipt",
+    "Rechecked",
     "Reconciled",
     "Ref",
     "Repair",
@@ -156,6 +173,7 @@ __all__ = [
     "UnknownItem",
     "UnreadablePicture",
     "Verdict",
+    "Withdrawal",
     "WrittenBack",
 ]
 
@@ -167,10 +185,8 @@ _OLD_NAMES = {"ForeignRecord": "ExternalRecord", "ForeignStore": "ExternalStore"
 def __getattr__(name: str) -> Any:
     """Load a name when it is first used: a caller that needs one record should not load a database layer."""
     if name in _OLD_NAMES:
-        import warnings
-
-        text = f"lazaretto.{name} is now lazaretto.{_OLD_NAMES[name]}; the old name goes in 0.3"
-        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        names = importlib.import_module("lazaretto.names")
+        names.warn_old_name(f"lazaretto.{name}", f"lazaretto.{_OLD_NAMES[name]}")
         return __getattr__(_OLD_NAMES[name])
     if name not in _HOME:
         raise AttributeError(f"module 'lazaretto' has no attribute {name!r}")

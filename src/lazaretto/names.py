@@ -1,7 +1,11 @@
-"""The rule for ids, names of agents and namespaces: one rule and one limit, at the door and in the ledger."""
+"""The rule for ids, names of agents and namespaces: one rule and one limit, at the door and in the ledger.
+
+``warn_old_name`` warns where code uses the old name of something that has another one now.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -72,3 +76,8 @@ def check_ids(values: object, field: str, most: int) -> tuple[str, ...]:
     if len(values) > most:
         raise TooLarge(field, len(values), most)
     return tuple(dict.fromkeys(check_name(name, field, printable=True) for name in values))
+
+
+def warn_old_name(old: str, new: str, depth: int = 3) -> None:
+    """Warn the caller of an old name that has ``new`` in its place; ``depth`` as of ``warnings.warn``."""
+    warnings.warn(f"{old} is now {new}; the old name goes in 0.3", DeprecationWarning, stacklevel=depth)

@@ -336,7 +336,7 @@ def test_what_a_checkpointer_saves_is_the_word_of_the_node_that_wrote_it(crew: G
     }
     graph = _graph(guard_checkpointer(crew, InMemorySaver()), **said)
     graph.invoke({"messages": [HumanMessage("When does the gate open?")]}, {"configurable": {"thread_id": "names"}})
-    by = {(one.text, one.agent) for one in crew.ledger.items(hidden=True, limit=None)}
+    by = {(one.text, one.agent) for one in crew.ledger.items(any_state=True, limit=None)}
     assert {("The gate opens at nine on Mondays.", "scout"), ("I noted the opening hours.", "clerk")} <= by
     assert ("When does the gate open?", "graph") in by and "agent" not in {agent for _, agent in by}
 
@@ -350,7 +350,7 @@ def test_a_text_that_an_unknown_task_wrote_too_is_not_the_known_nodes(crew: Guar
     config = saver.put(at, empty_checkpoint(), {"source": "input"}, {})
 
     def by() -> list[str]:
-        return [one.agent for one in crew.ledger.items(hidden=True, limit=None) if one.text == said[0][1]]
+        return [one.agent for one in crew.ledger.items(any_state=True, limit=None) if one.text == said[0][1]]
 
     for path, task in tasks if known_first else tasks[::-1]:
         saver.put_writes(config, said, task, path)
@@ -367,7 +367,7 @@ def test_a_nodes_name_may_hold_a_comma(crew: Guard) -> None:
     }
     graph = _graph(guard_checkpointer(crew, InMemorySaver()), **said)
     graph.invoke({"messages": [HumanMessage("When does it leave?")]}, {"configurable": {"thread_id": "commas"}})
-    by = {one.text: one.agent for one in crew.ledger.items(hidden=True, limit=None)}
+    by = {one.text: one.agent for one in crew.ledger.items(any_state=True, limit=None)}
     assert by["The ferry leaves from pier two."] == "a" and by["The ferry takes forty minutes."] == "a, b"
 
 

@@ -322,4 +322,4 @@ def test_a_messages_own_metadata_claims_nothing(tmp_path: Any, saver: bool) -> N
             assert said[0] == "go" and BAD not in said[-1]
         told = {one.source for one in gate.seen if BAD in one.text}
         assert told and not told & {SourceClass.SYSTEM, SourceClass.DIRECT_USER}
-        assert all(one.principal.startswith("process:") for one in crew.ledger.items(hidden=True, limit=None))
+        assert all(one.principal.startswith("process:") for one in crew.ledger.items(any_state=True, limit=None))

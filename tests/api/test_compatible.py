@@ -89,7 +89,7 @@ def test_litellm_is_told_what_to_do(url: str, guard: Guard) -> None:
     blocked = ask(texts=["hi", "the poison is here"], structured_messages=messages, litellm_trace_id="t-1")
     assert blocked["action"] == "BLOCKED"
     assert blocked["blocked_reason"].startswith("scripted:poison")
-    (item,) = guard.ledger.items(agent="crew", hidden=True, channel="tool")  # type: ignore[arg-type]
+    (item,) = guard.ledger.items(agent="crew", any_state=True, channel="tool")  # type: ignore[arg-type]
     assert item.text == "the poison is here", "it was seen as what a tool said"
     mended = ask(texts=["keep", "mend this"], litellm_trace_id="t-2")
     assert mended == {"action": "GUARDRAIL_INTERVENED", "blocked_reason": None, "texts": ["keep", "mended"]}

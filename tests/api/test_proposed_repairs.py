@@ -157,7 +157,7 @@ async def test_on_the_command_line(open_guard: Callable[..., Guard], tmp_path: P
     refused = run("repair", "accept", made["proposal"], "--by", "dan")
     assert refused.exit_code == 4 and "nothing to do" in refused.output
     told = run("repair", "proposal", made["proposal"])
-    said = next(iter(guard.ledger.items(ids=[made["origin"]], hidden=True, limit=None))).text
+    said = next(iter(guard.ledger.items(ids=[made["origin"]], any_state=True, limit=None))).text
     assert told.exit_code == 0 and f'{made["origin"]} "{said[:20]}' in " ".join(told.output.split())
     assert run("repair", "dismiss", made["proposal"], "--by", "dan").exit_code == 0
     assert json.loads(run("repair", "proposals", "--json").stdout) == []

@@ -355,7 +355,7 @@ def test_what_is_released_is_released_in_a_running_conversation(bench: Bench) ->
     body = {"model": "m", "messages": [USER, {"role": "tool", "tool_call_id": "c", "content": f"A page. {O}"}]}
     bench.post(CHAT, body)
     assert O not in bench.read
-    (held,) = [one for one in bench.guard.ledger.items(hidden=True) if O in one.text]
+    (held,) = [one for one in bench.guard.ledger.items(any_state=True) if O in one.text]
     asyncio.run(bench.guard.release(held.id, reason="fine"))
     bench.post(CHAT, body)
     assert O in bench.read
@@ -376,9 +376,9 @@ def test_a_gate_that_failed_once_is_not_remembered(tmp_path: Path) -> None:
         assert made.post(CHAT, body).status_code == 400
         failing[0] = False
         assert made.post(CHAT, body).status_code == 200
-        count = len(guard.ledger.items(hidden=True))
+        count = len(guard.ledger.items(any_state=True))
         assert made.post(CHAT, body).status_code == 200
-        assert len(guard.ledger.items(hidden=True)) == count, "and what was judged is not judged again"
+        assert len(guard.ledger.items(any_state=True)) == count, "and what was judged is not judged again"
 
 
 def test_the_proxy_says_who_stands_behind_a_write(bench: Bench) -> None:

@@ -79,7 +79,7 @@ def test_two_commands_lead_to_a_tuned_policy(run: Run, month: tuple[Path, str]) 
 def test_no_policy_is_written_where_nobody_called_anything_harmful(run: Run, month: tuple[Path, str]) -> None:
     policy, store = month
     with SyncGuard.open(store, policy, gates={"memory": made()}) as guard:
-        for item in guard.ledger.items(hidden=True, limit=None):
+        for item in guard.ledger.items(any_state=True, limit=None):
             if item.text.startswith("ill"):
                 guard.label(item.id, "benign", by="dan")
     told = run("tune", "--store", store, "--policy", policy, "--write", "tuned.toml", code=2)

@@ -191,7 +191,7 @@ def test_an_item_tells_said_parents_from_inferred_influence(person: Person, crew
 
 
 def test_a_picture_is_drawn_anew_and_a_bomb_is_not_opened(person: Person, crew: Any) -> None:
-    digest = next(one.image for one in crew.guard.ledger.items(agent="gatehouse", hidden=True) if one.image)
+    digest = next(one.image for one in crew.guard.ledger.items(agent="gatehouse", any_state=True) if one.image)
     drawn = person.client.get(f"/console/pictures/{digest}")
     assert (drawn.status_code, drawn.headers["content-type"]) == (200, "image/png")
     bad = crew.guard.ledger.put_blob(b"\x89PNG\r\n\x1a\n nonsense")

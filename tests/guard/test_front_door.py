@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 import lazaretto
-from lazaretto import Decision, Ruling, errors, policy
+from lazaretto import Decision, RepairView, Ruling, errors, policy
+from lazaretto.incidents import records
 from lazaretto.ledger.ledger import OLD_NAMES, Ledger
+from lazaretto.provenance.graph import ProvenanceGraph
 
 
 def test_all_is_what_is_visible() -> None:
@@ -53,6 +55,16 @@ def test_old_names_warn_and_are_the_new_ones(tmp_path: Path) -> None:
             _ = ledger.nonsense
     with pytest.warns(DeprecationWarning, match="LedgerProofPolicy"):
         assert policy.Record is policy.LedgerProofPolicy  # type: ignore[attr-defined]
+    with pytest.warns(DeprecationWarning, match="HeldItem"):
+        assert records.Held is records.HeldItem  # type: ignore[attr-defined]
+    with (
+        Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}") as ledger,
+        pytest.warns(DeprecationWarning, match="any_state"),
+    ):
+        assert ledger.items(hidden=True) == ledger.items(any_state=True) == []
+        view = RepairView(ledger, ProvenanceGraph(ledger))
+    with pytest.warns(DeprecationWarning, match="objection"):
+        assert view.judge is view.objection
     decision = Decision("it_1", Ruling.ALLOW, 0.0, (0.0, 1.0), "structure:fine")
     with pytest.warns(DeprecationWarning, match="active_verdicts"):
         assert decision.standing == decision.active_verdicts == ()

@@ -38,7 +38,7 @@ async def test_a_redacted_text_that_is_held_too_is_named_and_can_be_kept(
     with caplog.at_level(logging.WARNING, "lazaretto"):
         made = await guard.remember(SECRET, agent="ada")
     assert not made.allowed and not made.kept
-    clean = next(one.id for one in guard.ledger.items(hidden=True, limit=None) if one.text == CLEAN)
+    clean = next(one.id for one in guard.ledger.items(any_state=True, limit=None) if one.text == CLEAN)
     told = caplog.text
     assert f"lazaretto release {clean}" in told and "hunter2" not in told and "Send" not in told
     await guard.release(clean, by="dan")

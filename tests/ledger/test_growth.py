@@ -297,7 +297,7 @@ def test_items_are_found_by_their_ids_and_by_nothing_that_many_share(ledger: Led
     asked = str(query).split("WHERE")[1]
     assert "lz_events.kind" not in asked and "lz_events.subject" not in asked
     ids = filled(ledger, 3)
-    assert [one.id for one in ledger.items(ids=[ids[2], "it_none", ids[0]], hidden=True)] == [ids[2], ids[0]]
+    assert [one.id for one in ledger.items(ids=[ids[2], "it_none", ids[0]], any_state=True)] == [ids[2], ids[0]]
 
 
 def test_long_events_are_read_a_few_at_a_time(ledger: Ledger) -> None:

@@ -112,7 +112,7 @@ def test_state_follows_rulings_repairs_and_releases(ledger: Ledger) -> None:
     ledger.append([Draft(EventKind.RULED, item.id, "", {"ruling": "quarantine"})])
     assert ledger.state(item.id) == ItemState(ruling=Ruling.QUARANTINE)
     assert ledger.items() == [] and ledger.search("door") == []
-    assert ledger.items(hidden=True) == [item]
+    assert ledger.items(any_state=True) == [item]
     ledger.append([Draft(EventKind.RELEASED, item.id)])
     assert ledger.items() == [item] and ledger.state(item.id).visible
     ledger.append([Draft(EventKind.REPAIRED, "rc_1", "", receipt(RepairStep(item.id, "hide")))])
@@ -478,7 +478,7 @@ TENANT_CALLS: dict[str, Callable[[Ledger, str, str, Path], Any]] = {
     "state": lambda own, item, _, __: _refused(lambda: own.state(item)),
     "states": lambda own, item, _, __: own.states([item]),
     "unknown": lambda own, item, _, __: own.unknown([item]) != (item,),
-    "items": lambda own, item, _, __: own.items(hidden=True) + own.items(ids=[item], hidden=True),
+    "items": lambda own, item, _, __: own.items(any_state=True) + own.items(ids=[item], any_state=True),
     "search": lambda own, _, __, ___: own.search("secret recipe"),
     "head": lambda own, _, __, ___: own.head().seq,
     "verify": lambda own, _, __, ___: own.verify().checked,

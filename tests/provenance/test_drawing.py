@@ -69,7 +69,7 @@ def ledger(tmp_path: Path) -> Ledger:
 
 @pytest.fixture
 def subgraph(ledger: Ledger) -> Subgraph:
-    texts = {one.id: one.text for one in ledger.items(hidden=True, limit=None)}
+    texts = {one.id: one.text for one in ledger.items(any_state=True, limit=None)}
     return ProvenanceGraph(ledger).subgraph("web", texts=texts)
 
 

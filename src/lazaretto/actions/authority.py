@@ -313,9 +313,9 @@ class Authority:
 
     def _naming(self, value: str, names: set[str]) -> list[Observation]:
         """Items that name a value: of the newest ones, and of all that were written under some names."""
-        found = self._ledger.items(hidden=True, limit=_NEWEST)
+        found = self._ledger.items(any_state=True, limit=_NEWEST)
         for name in names:
-            found += self._ledger.items(agent=name, hidden=True, limit=None)
+            found += self._ledger.items(agent=name, any_state=True, limit=None)
         account, form = account_form(value), value_form(value)
         if account:
             return [item for item in found if account in accounts_in(item.text)]

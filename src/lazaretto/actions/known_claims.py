@@ -183,7 +183,7 @@ class KnownClaims:
         """Texts of items, read once: they never change."""
         known = {item: text for item in items if (text := self._texts.get(digest(item))) is not None}
         missing = [item for item in items if item not in known]
-        for seen in self._ledger.items(ids=missing, hidden=True, limit=None) if missing else ():
+        for seen in self._ledger.items(ids=missing, any_state=True, limit=None) if missing else ():
             known[seen.id] = Text(seen.text[:_MOST_CHARACTERS])
             self._texts.put(digest(seen.id), known[seen.id])
         return {item: known[item] for item in items if item in known}

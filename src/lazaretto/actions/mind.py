@@ -124,7 +124,7 @@ class Mind:
     def _looked_into(self, items: list[str], above: float = -1.0) -> list[Known]:
         trusts = self._graph.trusts(items, self._table) if items else {}
         trusted = [item for item in items if trusts[item].value > above]
-        found = self._ledger.items(ids=trusted, hidden=True, limit=None) if trusted else []
+        found = self._ledger.items(ids=trusted, any_state=True, limit=None) if trusted else []
         return [self._index(item, trusts[item.id].value, trusts[item.id].path) for item in found]
 
     def _index(self, item: Observation, trust: float, path: tuple[str, ...]) -> Known:
@@ -244,7 +244,7 @@ class Mind:
         """An item as it was written."""
         if item in self._known and self._known[item].raw_text:
             return self._known[item].raw_text
-        found = self._ledger.items(ids=[item], hidden=True, limit=None)
+        found = self._ledger.items(ids=[item], any_state=True, limit=None)
         return found[0].text[:MOST_CHARACTERS] if found else ""
 
     def trusted_with(self, words: Collection[str], least: float) -> list[Known]:

@@ -18,7 +18,7 @@ from lazaretto.gates.memory.claims.consequences import conflicts_of
 from lazaretto.gates.memory.claims.readable import quoted
 from lazaretto.guard.sync_guard import SyncGuard
 from lazaretto.incidents.observed import ObservedLog
-from lazaretto.incidents.records import Held, Incident
+from lazaretto.incidents.records import HeldItem, Incident
 from lazaretto.incidents.report import moment, to_json, to_markdown, to_sarif
 from lazaretto.incidents.report_html import to_html
 from lazaretto.provenance.drawing.labels import showable
@@ -159,7 +159,7 @@ def held(
     context.emit(found, show)
 
 
-def _times(item: Held) -> str:
+def _times(item: HeldItem) -> str:
     return f", {len(item.copies) + 1} times: one decision settles all" if item.copies else ""
 
 

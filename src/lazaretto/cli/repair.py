@@ -241,7 +241,7 @@ def read_texts(ids: Sequence[str], ledger: Ledger) -> dict[str, str]:
     cut = {event.subject for event in ruled if (event.body or {}).get("ruling") == Ruling.REWRITE.label}
     return {
         item.id: "(a text with a secret in it)" if item.id in cut else showable(item.text, SHOWN_TEXT) or "a picture"
-        for item in (ledger.items(ids=ids, hidden=True, limit=None) if ids else ())
+        for item in (ledger.items(ids=ids, any_state=True, limit=None) if ids else ())
     }
 
 

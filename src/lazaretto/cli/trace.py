@@ -61,7 +61,7 @@ def moment(text: str | None, field: str) -> float | None:
 
 def _texts(ledger: Ledger, graph: ProvenanceGraph, item: str, limit: int) -> dict[str, str]:
     names = [node.id for node in graph.subgraph(item, limit=limit).nodes if node.kind == "item"]
-    return {item.id: item.text for item in ledger.items(ids=names, hidden=True, limit=None)}
+    return {item.id: item.text for item in ledger.items(ids=names, any_state=True, limit=None)}
 
 
 def _report(graph: ProvenanceGraph, item: str, policy: Policy, history: bool) -> dict[str, Any]:

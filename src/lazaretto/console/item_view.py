@@ -139,7 +139,7 @@ def rows(
             (hops or {}).get(seen.id, 0),
             guard.graph.trust(seen.id, table).value if trust else None,
         )
-        for seen in guard.ledger.items(ids=unique, hidden=True, limit=None)
+        for seen in guard.ledger.items(ids=unique, any_state=True, limit=None)
         if seen.id in states
     ]
 

@@ -107,7 +107,7 @@ class Outbox:
 
     def _refs_of(self, items: Collection[str]) -> dict[Ref, list[str]]:
         found: dict[Ref, list[str]] = {}
-        for item in self._ledger.items(ids=list(items), hidden=True, limit=None) if items else ():
+        for item in self._ledger.items(ids=list(items), any_state=True, limit=None) if items else ():
             if item.ref is not None:
                 found.setdefault(item.ref, []).append(item.id)
         return found
@@ -152,7 +152,7 @@ class Outbox:
         unknown, changed, held, same = list[ExternalRecord](), list[ExternalRecord](), list[Ref](), 0
         known = {state.ref: state for state in self._ledger.refs_of(system)}
         wanted = [state.wanted for state in known.values() if state.wanted]
-        ours = {item.id: item for item in self._ledger.items(ids=wanted, hidden=True, limit=None)} if wanted else {}
+        ours = {item.id: item for item in self._ledger.items(ids=wanted, any_state=True, limit=None)} if wanted else {}
         seen: set[Ref] = set()
         for where, key, value in entries:
             ref = Ref(system, where, key)

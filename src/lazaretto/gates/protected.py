@@ -77,7 +77,7 @@ class ProtectedGate:
         if observation.source not in allowed:
             return observation.source
         made_from = context.graph.ancestors(observation.parents)
-        sources = (item.source for item in context.ledger.items(ids=made_from, hidden=True, limit=None))
+        sources = (item.source for item in context.ledger.items(ids=made_from, any_state=True, limit=None))
         return next((source for source in sources if source not in allowed), None) if made_from else None
 
 

@@ -75,7 +75,7 @@ class Core:
         )  # fmt: skip
         self.withdrawals = Withdrawals(ledger, self.taints, self.lessons, self.alignment)
         self.view = RepairView(
-            ledger, self.graph, judge=self.gates.held_today, correction=self.gates.correction,
+            ledger, self.graph, objection=self.gates.held_today, correction=self.gates.correction,
             copies=lambda item: self.copies.settled_with(item, "benign"),
         )  # fmt: skip
         self.rechecking = Rechecker(
@@ -187,7 +187,7 @@ class Core:
     def copies_of(self, item: str, by: str, caller: Identity | None) -> list[str]:
         """Waiting copies of an item that its release settles, without those that the releasing person wrote."""
         found = list(self.copies.settled_with(self.ledger.item(item), "benign"))
-        seen = self.ledger.items(ids=found, hidden=True, limit=None) if found else []
+        seen = self.ledger.items(ids=found, any_state=True, limit=None) if found else []
         return [copy.id for copy in seen if not is_own(caller, by, copy)]
 
     async def written_back(self, receipt: Receipt) -> Receipt:

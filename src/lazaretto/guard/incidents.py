@@ -8,10 +8,9 @@ from typing import Any
 
 from lazaretto.errors import InputError
 from lazaretto.guard.core import Core
-from lazaretto.guard.old_names import warn_old_name
 from lazaretto.incidents.records import Incident, State
 from lazaretto.learn.lessons import SCREENED, ContactQueue
-from lazaretto.names import check_name
+from lazaretto.names import check_name, warn_old_name
 from lazaretto.provenance.suspects import Suspect, suspects
 from lazaretto.types import Draft, EventKind
 
@@ -61,5 +60,5 @@ class IncidentBook:
         self, state: State | None = None, *, limit: int | None = None
     ) -> Coroutine[Any, Any, tuple[Incident, ...]]:
         """The old name of ``all``."""
-        warn_old_name("incidents()", "incidents.all()")
+        warn_old_name("guard.incidents()", "guard.incidents.all()")
         return self.all(state, limit=limit)

@@ -275,13 +275,13 @@ class LateRepairs:
         if new is None:
             return step
         made = replace(self._ledger.item(step.item), id=new["id"], text=new["text"])
-        why = self._view.judge(made) if made.text else ""
+        why = self._view.objection(made) if made.text else ""
         return RepairStep(step.item, "hide", {"why": why}) if why else step
 
 
 def items_of(ledger: Ledger, ids: Sequence[str]) -> list[Observation]:
     """Some items, held ones too."""
-    return ledger.items(ids=ids, hidden=True, limit=None) if ids else []
+    return ledger.items(ids=ids, any_state=True, limit=None) if ids else []
 
 
 def appended(ledger: Ledger, drafts: Sequence[Draft], states: Mapping[str, ItemState], seq: int) -> bool:

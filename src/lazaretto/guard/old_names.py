@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from typing import TYPE_CHECKING, Any
+
+from lazaretto.names import warn_old_name
 
 OLD_NAMES = {
     **{name: f"repairs.{name}" for name in ("plan", "dry_run", "apply", "undo", "receipts")},
@@ -24,11 +25,6 @@ OLD_NAMES = {
 """Old name: where it is now."""
 
 
-def warn_old_name(old: str, new: str) -> None:
-    """Say where a name has gone."""
-    warnings.warn(f"guard.{old} is now guard.{new}; the old name goes in 0.3", DeprecationWarning, stacklevel=3)
-
-
 class OldNames:
     """Finds old names of a guard; type checkers see the new ones alone."""
 
@@ -38,5 +34,5 @@ class OldNames:
             new = OLD_NAMES.get(name)
             if new is None:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            warn_old_name(name, new)
+            warn_old_name(f"guard.{name}", f"guard.{new}")
             return functools.reduce(getattr, new.split("."), self)

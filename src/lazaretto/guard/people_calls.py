@@ -11,7 +11,7 @@ from lazaretto.guard.auditing import Auditor
 from lazaretto.guard.core import MAX_REASON, Core
 from lazaretto.guard.repairs import Repairs
 from lazaretto.identity import Identity
-from lazaretto.incidents.records import Held
+from lazaretto.incidents.records import HeldItem
 from lazaretto.ingest.raw_input import read_text
 from lazaretto.learn.withdrawals import LISTED, LabelDecision, Withdrawal
 from lazaretto.names import check_name
@@ -25,7 +25,7 @@ class PeopleCalls:
     repairs: Repairs
     _auditor: Auditor
 
-    async def held(self, *, limit: int | None = None) -> tuple[Held, ...]:
+    async def held(self, *, limit: int | None = None) -> tuple[HeldItem, ...]:
         """Items that wait for a person, disputed rulings first; ``release`` and ``label`` settle them."""
         return await self._core.in_store_thread(functools.partial(self._core.incidents.held, limit=limit))
 

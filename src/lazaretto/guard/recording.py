@@ -139,7 +139,7 @@ class Recorder:
         recent = self._read_history.lately(observation.agent, observation.principal)
         links = tuple(item for item in recent.links if item not in observation.parents)
         if len(links) > rules.max_sources:
-            found = self._ledger.items(ids=links, hidden=True, limit=None)
+            found = self._ledger.items(ids=links, any_state=True, limit=None)
             links = taint.most_telling(observation, found, trust, rules.max_sources)
         return RecentReads(tuple(item for item in recent.read if item not in observation.parents), links)
 

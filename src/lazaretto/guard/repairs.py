@@ -96,7 +96,7 @@ class Repairs:
         plan = await self._core.rechecking.repairs.planned(found.origin, self._core.in_store_thread)
         ids = [step.item for step in plan.steps]
         items = await self._core.in_store_thread(
-            lambda: self._core.ledger.items(ids=ids, hidden=True, limit=None) if ids else []
+            lambda: self._core.ledger.items(ids=ids, any_state=True, limit=None) if ids else []
         )
         changes = proposals.changes_of(plan.steps, {item.id: item.text for item in items})
         return ProposedRepair(found, plan, changes, proposals.work_of(plan))
@@ -193,7 +193,7 @@ class Repairs:
     def _refuse_own_items(self, caller: Identity | None, items: Sequence[str], by: str = "") -> None:
         """``NotYours`` if the caller, or the signer, wrote an item that would be shown again."""
         if items and (by or caller is not None):
-            require_not_own(caller, by, self._core.ledger.items(ids=items, hidden=True, limit=None))
+            require_not_own(caller, by, self._core.ledger.items(ids=items, any_state=True, limit=None))
 
 
 def _signer(by: str, caller: Identity | None) -> str:

@@ -18,10 +18,11 @@ from lazaretto.guard.approvals import Approvals
 from lazaretto.guard.foresight import Rehearsals
 from lazaretto.guard.guard import Guard
 from lazaretto.guard.incidents import IncidentBook
-from lazaretto.guard.old_names import OldNames, warn_old_name
+from lazaretto.guard.old_names import OldNames
 from lazaretto.guard.repairs import Repairs
 from lazaretto.guard.stores import Stores
 from lazaretto.incidents.records import Incident, State
+from lazaretto.names import warn_old_name
 from lazaretto.policy import Policy
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class SyncIncidents(_Waiting[IncidentBook]):
 
     def __call__(self, state: State | None = None, *, limit: int | None = None) -> tuple[Incident, ...]:
         """The old name of ``all``."""
-        warn_old_name("incidents()", "incidents.all()")
+        warn_old_name("guard.incidents()", "guard.incidents.all()")
         return self.all(state, limit=limit)
 
 

@@ -145,11 +145,11 @@ class Grouper:
         return [self._made([findings[item] for item in members], carriers, began) for members in groups.values()]
 
     def _trace(self, fresh: Sequence[str]) -> None:
-        known = {seen.id: seen for seen in self._ledger.items(ids=fresh, hidden=True, limit=None)} if fresh else {}
+        known = {seen.id: seen for seen in self._ledger.items(ids=fresh, any_state=True, limit=None)} if fresh else {}
         self._graph.read_ahead(list(known), back=True, max_hops=NEAR)
         lineage = {item: [step.id for step in self._graph.sources(item, limit=MOST_PARENTS)] for item in known}
         met = list(dict.fromkeys(source for above in lineage.values() for source in above))
-        texts = {seen.id: seen for seen in self._ledger.items(ids=met, hidden=True, limit=None)} if met else {}
+        texts = {seen.id: seen for seen in self._ledger.items(ids=met, any_state=True, limit=None)} if met else {}
         for item, seen in known.items():
             above = [source for source in lineage[item] if source in texts]
             if seen.source in OUTSIDE and not seen.parents:
@@ -170,7 +170,7 @@ class Grouper:
             return named or ready
         unread = [source for source in ready if (item, source) not in self._shared]
         if unread:
-            texts = {seen.id: seen.text for seen in self._ledger.items(ids=[item, *unread], hidden=True, limit=None)}
+            texts = {seen.id: seen.text for seen in self._ledger.items(ids=[item, *unread], any_state=True, limit=None)}
             self._shared |= {
                 (item, source): common_words(texts.get(source, ""), texts.get(item, "")) for source in unread
             }

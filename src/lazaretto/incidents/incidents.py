@@ -14,7 +14,7 @@ from lazaretto.incidents.records import (
     STATES,
     AgentReached,
     DecisionTouched,
-    Held,
+    HeldItem,
     Incident,
     IncidentItem,
     RepairDone,
@@ -84,7 +84,7 @@ class Incidents:
                     return next(self._made([group]))
         raise UnknownItem(name, self._ledger.namespace, "incident")
 
-    def held(self, *, limit: int | None = None) -> tuple[Held, ...]:
+    def held(self, *, limit: int | None = None) -> tuple[HeldItem, ...]:
         """Items that wait for a person, copies in one row: disputed rulings first, then the newest."""
         with self._log.lock:
             self._log.follow()
@@ -92,9 +92,9 @@ class Incidents:
             every = sorted(waiting, key=lambda item: (not waiting[item].appealed, -waiting[item].time, item))
             rows = alike({item: waiting[item].rule for item in every}, self._contents)
         order = list(rows)[:limit]
-        seen = {observed.id: observed for observed in self._ledger.items(ids=order, hidden=True, limit=None)}
+        seen = {observed.id: observed for observed in self._ledger.items(ids=order, any_state=True, limit=None)}
         return tuple(
-            Held(
+            HeldItem(
                 item, seen[item].agent, seen[item].channel.value, wait.time, wait.ruling, wait.rule, wait.risk,
                 (seen[item].text if wait.shown is None else wait.shown)[:SHOWN], wait.reasons,
                 any(waiting[same].appealed for same in (item, *rows[item])),
@@ -178,7 +178,7 @@ class Incidents:
             for group, reach in zip(groups, reaches, strict=True)
             for name in (*group.findings, *group.carriers, *reach.items)
         ]
-        seen = {observed.id: observed for observed in self._ledger.items(ids=named, hidden=True, limit=None)}
+        seen = {observed.id: observed for observed in self._ledger.items(ids=named, any_state=True, limit=None)}
         facts = _Facts(seen, self._ledger.states(list(seen)), self._judged(seen))
         whole: list[Group] = []
         for group, reach in zip(groups, reaches, strict=True):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from lazaretto.incidents.findings import REASONS, same_as, why_ruled, without_secrets
 from lazaretto.incidents.incidents import SHOWN
 from lazaretto.incidents.likeness import alike
-from lazaretto.incidents.records import Held
+from lazaretto.incidents.records import HeldItem
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.contents import Contents
 from lazaretto.ledger.tail import Tail
@@ -85,7 +85,7 @@ class ObservedLog:
         self._judged: Counter[str] = Counter()
         self._seen: set[str] = set()
 
-    def would(self, limit: int | None = None) -> tuple[Held, ...]:
+    def would(self, limit: int | None = None) -> tuple[HeldItem, ...]:
         """Items that would have been held and that nobody has labelled, the newest first; of the same content and
         source class only one."""
         with self._lock:
@@ -99,12 +99,12 @@ class ObservedLog:
             rows = alike({item: open_ones[item].rule for item in every}, self._contents)
         order = list(rows)[:limit]
         seen = (
-            {observed.id: observed for observed in self._ledger.items(ids=order, hidden=True, limit=None)}
+            {observed.id: observed for observed in self._ledger.items(ids=order, any_state=True, limit=None)}
             if order
             else {}
         )
         return tuple(
-            Held(
+            HeldItem(
                 item, seen[item].agent, seen[item].channel.value, flagged.time, flagged.ruling, flagged.rule,
                 flagged.risk,
                 (seen[item].text if flagged.shown is None else flagged.shown)[:SHOWN], flagged.reasons, False,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from lazaretto.names import warn_old_name
 from lazaretto.provenance.traces import OutbreakWindow
 
 State = Literal["open", "contained", "cleared"]
@@ -122,7 +123,7 @@ class Incident:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldItem:
     """An item that waits for a person."""
 
     id: str
@@ -138,3 +139,12 @@ class Held:
     """Whether the ruling is disputed."""
     copies: tuple[str, ...] = ()
     """Others that wait and say exactly the same, from the same kind of source: one decision settles them all."""
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name != "Held":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        warn_old_name("lazaretto.incidents.records.Held", "HeldItem")
+        return HeldItem

@@ -53,7 +53,7 @@ class Copies:
             same = sorted(
                 name for name, (content, _) in contents.items() if content == content_of(item) and name != item.id
             )
-        found = self._ledger.items(ids=same, hidden=True, limit=None) if same else []
+        found = self._ledger.items(ids=same, any_state=True, limit=None) if same else []
         found = [copy for copy in found if self._holds_for(copy, item, label)]
         states = self._ledger.states([copy.id for copy in found]) if found else {}
         histories = self._histories.of(states)

@@ -156,7 +156,7 @@ class Labels:
         return {copy: state for copy, state in found.items() if copy not in without and copy not in origins}
 
     def _items(self, ids: Sequence[str]) -> list[Observation]:
-        return self._ledger.items(ids=ids, hidden=True, limit=None)
+        return self._ledger.items(ids=ids, any_state=True, limit=None)
 
 
 def _label_drafts(item: str, label: str, by: str, copies: Collection[str]) -> list[Draft]:

@@ -216,6 +216,6 @@ def contacts_of(item: str, ledger: Ledger, graph: ProvenanceGraph) -> dict[str, 
         sources = [source for source, derived in graph.came_from(origin).items() if derived and source not in origins]
         origins += sources[: MOST_ORIGINS - len(origins)]
     radius = graph.blast_radius(item, history=True)
-    made = ledger.items(ids=[*origins, *(step.id for step in radius.items)], hidden=True, limit=None)
+    made = ledger.items(ids=[*origins, *(step.id for step in radius.items)], any_state=True, limit=None)
     holders = {held.agent: True for held in made if held.id in origins or held.channel is Channel.MEMORY}
     return {**{step.id: False for step in radius.agents}, **holders}

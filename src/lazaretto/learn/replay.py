@@ -65,7 +65,7 @@ def judged_items(ledger: Ledger, since: float = 0.0) -> tuple[JudgedItem, ...]:
     for item, decision in first.items():
         if item not in labels and any(labels.get(known) for known in _known_as(decision)):
             labels[item] = True
-    found = {item.id: item for item in ledger.items(ids=tuple(first), hidden=True, limit=None)} if first else {}
+    found = {item.id: item for item in ledger.items(ids=tuple(first), any_state=True, limit=None)} if first else {}
     return tuple(
         JudgedItem(found[item], decision, labels.get(item))
         for item, decision in first.items()

@@ -98,7 +98,7 @@ class Withdrawals:
         labelled = self._label_event(decision)
         copies = self._alignment.given(labelled.subject, decision)
         if "harmful" in copies.values():  # taking it back clears the copies
-            require_not_own(caller, by, self._ledger.items(ids=list(copies), hidden=True, limit=None))
+            require_not_own(caller, by, self._ledger.items(ids=list(copies), any_state=True, limit=None))
         if labelled.body is None or self._ledger.state(labelled.subject).erased:
             return self._withdraw_of_erased(labelled, copies, by)
         return self._withdraw(decision, by, caller)
@@ -132,7 +132,7 @@ class Withdrawals:
             plan = self._plan(labelled, by)
             if labelled.body and labelled.body["label"] == "harmful":  # taking it back clears the item
                 cleared = [*plan.restored, *plan.released]
-                require_not_own(caller, by, self._ledger.items(ids=cleared, hidden=True, limit=None))
+                require_not_own(caller, by, self._ledger.items(ids=cleared, any_state=True, limit=None))
             try:
                 self._ledger.append([*plan.drafts, *plan.tainted], states=plan.states, no_label_after=seq)
             except StaleState:

@@ -15,7 +15,7 @@ Content = tuple[bytes, SourceClass]
 
 
 class _Items(Protocol):
-    def items(self, *, ids: Sequence[str], hidden: bool, limit: int | None) -> list[Observation]:
+    def items(self, *, ids: Sequence[str], any_state: bool, limit: int | None) -> list[Observation]:
         """The items of a ledger."""
         ...
 
@@ -36,7 +36,7 @@ class Contents:
     def of(self, ids: Collection[str]) -> dict[str, Content]:
         """The content of each item, without erased ones. Items that are not asked for are forgotten."""
         unread = [item for item in ids if item not in self._known]
-        for read in self._ledger.items(ids=unread, hidden=True, limit=None) if unread else ():
+        for read in self._ledger.items(ids=unread, any_state=True, limit=None) if unread else ():
             self._known[read.id] = content_of(read), read.source
         self._known = {item: self._known[item] for item in ids if item in self._known}
         return self._known

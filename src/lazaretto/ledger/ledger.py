@@ -6,7 +6,6 @@ import hashlib
 import logging
 import threading
 import time
-import warnings
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -53,7 +52,7 @@ from lazaretto.ledger.signing import PublicKey, SigningKey, handover, head_state
 from lazaretto.ledger.store import CommitUnsure, Store
 from lazaretto.ledger.vectors import ClaimRow, KeptClaims, VectorIndex
 from lazaretto.ledger.verify import Verification
-from lazaretto.names import check_name
+from lazaretto.names import check_name, warn_old_name
 from lazaretto.policy import LedgerProofPolicy
 from lazaretto.types import Draft, Event, EventKind, Head, Observation, Ref
 
@@ -111,8 +110,7 @@ class Ledger(LedgerReader):
         def __getattr__(self, name: str) -> Any:
             if name not in OLD_NAMES:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            text = f"ledger.{name} is now ledger.{OLD_NAMES[name]}; the old name goes in 0.3"
-            warnings.warn(text, DeprecationWarning, stacklevel=2)
+            warn_old_name(f"ledger.{name}", f"ledger.{OLD_NAMES[name]}")
             return getattr(self, OLD_NAMES[name])
 
     def within(self, namespace: str) -> Ledger:

@@ -17,7 +17,7 @@ from lazaretto.ledger.refs import RefState
 from lazaretto.ledger.schema import heads
 from lazaretto.ledger.store import Store
 from lazaretto.ledger.vectors import Floats, Neighbour, VectorIndex
-from lazaretto.names import check_name
+from lazaretto.names import check_name, warn_old_name
 from lazaretto.types import Channel, Edge, EdgeKind, Event, EventKind, Head, Observation, Ref
 
 # made once: every query of the graph asks for the head first, and building the statement was half of that
@@ -118,13 +118,18 @@ class LedgerReader:
         ids: Sequence[str] | None = None,
         agent: str | None = None,
         channel: Channel | None = None,
-        hidden: bool = False,
+        any_state: bool = False,
         limit: int | None = 100,
+        hidden: bool | None = None,
     ) -> list[Observation]:
-        """Items that may be shown, newest first (or in the order of ``ids``); with ``hidden`` the others too."""
+        """Items that may be used, newest first (or in the order of ``ids``); with ``any_state`` also held, hidden,
+        replaced and erased ones. ``hidden``: the old name of ``any_state``."""
+        if hidden is not None:
+            warn_old_name("ledger.items(hidden=)", "any_state=")
+            any_state = hidden
         with self._store.reading() as connection:
             return queries.read_items(
-                connection, self.namespace, ids=ids, agent=agent, channel=channel, hidden=hidden, limit=limit
+                connection, self.namespace, ids=ids, agent=agent, channel=channel, hidden=any_state, limit=limit
             )
 
     def copies(self, item: str) -> list[Observation]:

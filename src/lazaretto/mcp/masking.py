@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from lazaretto.incidents.records import Held, Incident, IncidentItem
+from lazaretto.incidents.records import HeldItem, Incident, IncidentItem
 
 SHOWN = 60
 """Characters of a text that are shown, masked."""
@@ -31,7 +31,7 @@ def _name(agent: str) -> str:
     return agent if len(agent) <= _LONGEST_NAME and agent.count(" ") <= 2 else masked(agent)
 
 
-def masked_held(held: Held, length: int) -> dict[str, Any]:
+def masked_held(held: HeldItem, length: int) -> dict[str, Any]:
     """A held item that waits for a person."""
     return {
         "id": held.id,

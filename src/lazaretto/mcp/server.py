@@ -174,6 +174,6 @@ def _add_reports(server: MCPServer[Any], guard: Guard) -> None:
         """Items that wait for a person: which item and why, without its words."""
         waiting = await guard.held(limit=50)
         ids = [held.id for held in waiting]
-        found = await asyncio.to_thread(lambda: guard.ledger.items(ids=ids, hidden=True, limit=None) if ids else [])
+        found = await asyncio.to_thread(lambda: guard.ledger.items(ids=ids, any_state=True, limit=None) if ids else [])
         lengths = {item.id: len(item.text) for item in found}
         return [masked_held(held, lengths.get(held.id, len(held.text))) for held in waiting]

@@ -1,9 +1,9 @@
 """The guard's settings: the policy (``policy``), how its tables are read (``settings``) and written out
 (``written_out``), whole policies by name (``presets``), and plug-ins by name (``plugins``)."""
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
+from lazaretto.names import warn_old_name
 from lazaretto.policy.policy import (
     DEFAULT_LIMITS,
     DEFAULT_TRUST,
@@ -59,6 +59,5 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         if name != "Record":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        text = "lazaretto.policy.Record is now LedgerProofPolicy; the old name goes in 0.3"
-        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        warn_old_name("lazaretto.policy.Record", "LedgerProofPolicy")
         return LedgerProofPolicy

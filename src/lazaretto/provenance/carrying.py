@@ -201,7 +201,7 @@ def poisons_of(items: Sequence[str], ledger: Ledger) -> dict[str, Observation]:
         for event in ledger.events_about(some, (EventKind.RULED,)):
             rulings.setdefault(event.subject, []).append(event.body)
         spans.update((item, _spans(bodies)) for item, bodies in rulings.items())
-    found = ledger.items(ids=items, hidden=True, limit=None)
+    found = ledger.items(ids=items, any_state=True, limit=None)
     return {item.id: _poison(item, spans.get(item.id, [])) for item in found}
 
 

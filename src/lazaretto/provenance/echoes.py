@@ -88,7 +88,7 @@ def echoed(observation: Observation, ledger: Ledger, trust: Trust) -> tuple[str,
     if not ids:
         return ()
     states = ledger.states(ids)
-    found = ledger.items(ids=[item for item in ids if item in states and states[item].held], hidden=True, limit=None)
+    found = ledger.items(ids=[item for item in ids if item in states and states[item].held], any_state=True, limit=None)
     near = [item for item in found if alike(observation.text, item.text) and _no_more(observation, item, trust)]
     return tuple(item.id for item in near if not _originals(item, ledger))
 

@@ -10,7 +10,6 @@ Of a long ledger only the surroundings of the items asked about are read (``surr
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from lazaretto.errors import InputError, UnknownItem
+from lazaretto.names import warn_old_name
 from lazaretto.policy import DEFAULT_TRUST
 from lazaretto.provenance import grounds
 from lazaretto.provenance.adjacency import Floats, Ints
@@ -164,7 +164,7 @@ class ProvenanceGraph:
 
     def made_from(self, item: str) -> Mapping[str, bool]:
         """Old name of ``came_from``; it goes in 0.3."""
-        warnings.warn("graph.made_from is now graph.came_from", DeprecationWarning, stacklevel=2)
+        warn_old_name("graph.made_from", "graph.came_from")
         return self.came_from(item)
 
     def lineage(self, item: str) -> Lineage:

@@ -70,7 +70,7 @@ class GraphLedger(EdgeReader, Protocol):
         ids: Sequence[str] | None = None,
         agent: str | None = None,
         channel: Channel | None = None,
-        hidden: bool = False,
+        any_state: bool = False,
         limit: int | None = 100,
     ) -> list[Observation]:
         """The observations with these ids."""
@@ -304,7 +304,7 @@ class GraphIndex:
         places = np.frombuffer(self._sources, np.uint8)[nodes]
         asked = {self.items.names[n]: n for n in nodes[written & ~decided & (places == 0)].tolist()}
         for some in chunks(asked):
-            for item in self._ledger.items(ids=some, hidden=True, limit=None):
+            for item in self._ledger.items(ids=some, any_state=True, limit=None):
                 self._sources[asked[item.id]] = _PLACE_OF[item.source]
         if asked:
             places = np.frombuffer(self._sources, np.uint8)[nodes]

@@ -71,7 +71,7 @@ def suspects(ledger: Ledger, graph: ProvenanceGraph, limit: int = 10) -> tuple[S
         found.append(Suspect(item, "", times[item], len(uses[item]), worked[item], chance, left, voices))
         if len(found) == limit:
             break
-    writers = {item.id: item.agent for item in ledger.items(ids=[s.item for s in found], hidden=True, limit=None)}
+    writers = {item.id: item.agent for item in ledger.items(ids=[s.item for s in found], any_state=True, limit=None)}
     return tuple(replace(suspect, agent=writers.get(suspect.item, "")) for suspect in found)
 
 

@@ -220,7 +220,7 @@ class _Below:
         ahead = self._order[self._next : self._next + _AHEAD]
         self._next += _AHEAD
         lacking = [item for item in dict.fromkeys((*items, *ahead)) if item not in kept]
-        self._read = kept | {item.id: item for item in self._ledger.items(ids=lacking, hidden=True, limit=None)}
+        self._read = kept | {item.id: item for item in self._ledger.items(ids=lacking, any_state=True, limit=None)}
 
 
 _FIRST_ASKED, _MOST_ASKED = 8, 100

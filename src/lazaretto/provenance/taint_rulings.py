@@ -99,7 +99,7 @@ class TaintRulings:
     def _follow_copies(self, drafts: Sequence[Draft]) -> None:
         """Link items that repeat newly tainted ones, so that they are found next, and keep the tainted ones' marks."""
         ids = [draft.subject for draft in drafts]
-        tainted = self._ledger.items(ids=ids, hidden=True, limit=None) if ids else []
+        tainted = self._ledger.items(ids=ids, any_state=True, limit=None) if ids else []
         trust = self._policy.trust.table()
         drafts_made = echoes.marks(tainted)
         for item in tainted:

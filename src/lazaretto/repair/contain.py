@@ -95,7 +95,7 @@ def independent_share(item: str, tainted: set[str], view: RepairView) -> float:
     """The share of an item's roots that is not tainted; one root counts once."""
     lineage = view.graph.lineage(item)
     above = [step.id for step in lineage.items if step.id != item]
-    roots = {root.id for root in view.ledger.items(ids=above, hidden=True, limit=None) if not root.parents}
+    roots = {root.id for root in view.ledger.items(ids=above, any_state=True, limit=None) if not root.parents}
     if not roots:
         return 0.0
     return sum(root not in tainted for root in roots) / len(roots)
@@ -154,7 +154,7 @@ class Contain:
             if hops and not unsupported and not vouched and not carried:
                 screened += 1
                 if screened <= MOST_SCREENED:
-                    carried = view.judge(text)
+                    carried = view.objection(text)
                 elif wrong is not None:
                     carried = "not looked at again"  # only judged items come back
             if not hops or unsupported or carried:

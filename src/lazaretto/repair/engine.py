@@ -72,7 +72,7 @@ def prepare(repair: Repair, request: RepairRequest, view: RepairView, limits: Re
     steps = tuple(with_state(step, states) for step in planned.steps)
     if not steps:
         raise RepairRefused(f"{planned.repair}: nothing to do for {planned.origin}; it already is as asked")
-    authors = {o.agent for o in view.ledger.items(ids=[s.item for s in steps], hidden=True, limit=None)}
+    authors = {o.agent for o in view.ledger.items(ids=[s.item for s in steps], any_state=True, limit=None)}
     agents = tuple(dict.fromkeys((*planned.agents, *sorted(authors))))
     benign = sum(_harmless(_state_before(step)) for step in steps if step.item != planned.origin)
     price = {

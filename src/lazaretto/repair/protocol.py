@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from lazaretto.errors import InputError
+from lazaretto.names import warn_old_name
 from lazaretto.provenance.carrying import reused_content
 from lazaretto.types import Correction, Observation, RepairPlan
 
@@ -43,13 +44,19 @@ class RepairView:
     graph: ProvenanceGraph
     carries: Callable[[Observation, Observation], str] = reused_content
     """The part of a poison that an item carries, in words; empty for nothing."""
-    judge: Callable[[Observation], str] = lambda _: ""
+    objection: Callable[[Observation], str] = lambda _: ""
     """The gates' objection to an item today; empty for none, and if no gate can be asked."""
     copies: Callable[[Observation], Collection[str]] = lambda _: ()
     """Copies with exactly the item's content that wait, and are released with it."""
     correction: Callable[[str, Collection[str]], PutRight | None] = lambda _, __: None
     """For a poisoned item and everything that may be tainted by it: a function that corrects texts that repeat it,
     from memories that are not among these; None if no trusted memory contradicts the poison."""
+
+    @property
+    def judge(self) -> Callable[[Observation], str]:
+        """Old name of ``objection``; it goes in 0.3."""
+        warn_old_name("view.judge", "view.objection")
+        return self.objection
 
 
 def hops_of(descendants: bool, max_hops: int | None) -> int | None:

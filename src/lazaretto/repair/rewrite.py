@@ -93,7 +93,7 @@ def rewrite_step(item: Observation, view: RepairView, tainted: set[str]) -> Repa
 def corrected_step(item: Observation, corrections: Sequence[Correction], view: RepairView) -> RepairStep:
     """A ``replace`` step that corrects the parts of a poison in a text; ``hide`` if the gates would hold the result."""
     text = corrected(item.text, corrections)
-    if why := view.judge(replace(item, id=new_id(), text=text, parents=())):
+    if why := view.objection(replace(item, id=new_id(), text=text, parents=())):
         return RepairStep(item.id, "hide", {"why": f"put right, it would still be held ({why})"})
     trusted = list(dict.fromkeys(correction.item for correction in corrections))
     made = {**replacement(item, text), "parents": trusted}

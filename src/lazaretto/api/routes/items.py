@@ -13,7 +13,7 @@ from lazaretto.errors import InputError, MissingExtra, UnknownItem
 from lazaretto.gates.memory.claims.conflicts import Conflict, open_conflicts
 from lazaretto.gates.memory.claims.consequences import conflicts_of
 from lazaretto.guard import Guard
-from lazaretto.incidents.records import Held
+from lazaretto.incidents.records import HeldItem
 from lazaretto.learn.withdrawals import LabelDecision, Withdrawal
 from lazaretto.ledger import ItemState
 from lazaretto.ledger.standing import taken_back
@@ -54,7 +54,7 @@ async def items(
         if query is not None:
             found = [item for item, _score in guard.ledger.search(query, agent=agent, limit=limit)]
         else:
-            found = guard.ledger.items(agent=agent, channel=channel, hidden=hidden, limit=limit)
+            found = guard.ledger.items(agent=agent, channel=channel, any_state=hidden, limit=limit)
         return _with_states(guard, found)
 
     return answer(await asyncio.to_thread(read))
@@ -92,7 +92,7 @@ async def image(item: str, guard: TheGuard, _: Reviewer) -> Response:
     return Response(data, media_type=kind, headers=guarded)
 
 
-@router.get("/held", response_model=list[Held])
+@router.get("/held", response_model=list[HeldItem])
 async def held(guard: TheGuard, _: Reviewer, limit: int = Limit) -> Response:
     """Items that wait for a person, disputed rulings first."""
     return answer(await guard.held(limit=limit))

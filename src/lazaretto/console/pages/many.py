@@ -12,7 +12,7 @@ from typing import Any
 from lazaretto.console.web import Response, Visit, texts
 from lazaretto.errors import InputError, LazarettoError
 from lazaretto.guard import Guard
-from lazaretto.incidents.records import Held
+from lazaretto.incidents.records import HeldItem
 from lazaretto.types import Observation, SourceClass
 
 LISTED = 200
@@ -26,7 +26,7 @@ LABELS = ("benign", "harmful")
 class Line:
     """One item of the list."""
 
-    held: Held
+    held: HeldItem
     source: SourceClass
 
     @property
@@ -110,11 +110,11 @@ async def decide(visit: Visit) -> Response:
 
 async def _lines(visit: Visit, source: str) -> list[Line]:
     if source == WOULD:
-        found: Sequence[Held] = await asyncio.to_thread(visit.desk.observed.would, LISTED)
+        found: Sequence[HeldItem] = await asyncio.to_thread(visit.desk.observed.would, LISTED)
     else:
         found = await visit.guard.held(limit=LISTED)
     read: Callable[[], list[Observation]] = lambda: visit.guard.ledger.items(  # noqa: E731
-        ids=[waiting.id for waiting in found], hidden=True, limit=None
+        ids=[waiting.id for waiting in found], any_state=True, limit=None
     )
     sources = {item.id: item.source for item in await asyncio.to_thread(read)} if found else {}
     return [Line(waiting, sources[waiting.id]) for waiting in found if waiting.id in sources]

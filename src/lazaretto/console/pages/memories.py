@@ -65,7 +65,7 @@ def _find(visit: Visit, asked: str, stands: str, agent: str, fitting: list[str])
         everything = guard.ledger.items(
             agent=agent or None,
             channel=None if asked or stands != "all" else Channel.MEMORY,
-            hidden=stands != "use",
+            any_state=stands != "use",
             limit=LOOKED_THROUGH if asked or stands not in ("all", "use") else PAGE + 1,
         )
         ids += [memory.id for memory in everything if all(word in memory.text.casefold() for word in words)]

@@ -13,7 +13,7 @@ from lazaretto.console.item_view import item_view, rows
 from lazaretto.console.web import Response, Visit, texts
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.guard.approvals import MOST_TOGETHER
-from lazaretto.incidents.records import Held
+from lazaretto.incidents.records import HeldItem
 
 LISTED = 100
 
@@ -122,7 +122,7 @@ async def appeal(visit: Visit) -> Response:
     return visit.to(f"/items/{item}", texts()["item"]["appealed"])
 
 
-def _next(waiting: Sequence[Held], item: str) -> str:
+def _next(waiting: Sequence[HeldItem], item: str) -> str:
     """The next item of the queue, as it stood when an item was decided."""
     ids = [held.id for held in waiting]
     after = ids[ids.index(item) + 1 :][:1] if item in ids else []

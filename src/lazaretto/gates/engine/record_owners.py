@@ -76,7 +76,7 @@ class RecordOwners:
         if state is None or not state.owner or state.owner_held:
             return None
         known = {
-            item.id: item for item in self._ledger.items(ids=[state.owner, state.wanted or state.owner], hidden=True)
+            item.id: item for item in self._ledger.items(ids=[state.owner, state.wanted or state.owner], any_state=True)
         }
         owner, current = known.get(state.owner), known.get(state.wanted or state.owner)
         if owner is None or current is None or observation.id in known or _same(current, observation):

@@ -109,7 +109,7 @@ class Foresight:
         for item in self._ledger.unknown(list(dict.fromkeys(item for album in albums for item in album))):
             raise UnknownItem(item, self._ledger.namespace, "album")
         plain = [item for album in albums for item, memory in album.items() if isinstance(memory, bytes)]
-        found = self._ledger.items(ids=plain, hidden=True, limit=None) if plain else []
+        found = self._ledger.items(ids=plain, any_state=True, limit=None) if plain else []
         return {observation.id: title_of(observation) for observation in found}
 
 

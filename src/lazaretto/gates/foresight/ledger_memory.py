@@ -245,7 +245,7 @@ class LedgerMemory:
 
     def _keys_of(self, items: Sequence[str]) -> dict[str, str]:
         """The content keys of those items that are memories or pictures."""
-        found = self._ledger.items(ids=items, hidden=True, limit=None) if items else []
+        found = self._ledger.items(ids=items, any_state=True, limit=None) if items else []
         return {o.id: key for o in found if (key := content_key(o))}
 
 

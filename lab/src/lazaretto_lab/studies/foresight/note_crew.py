@@ -121,7 +121,7 @@ class NoteCrew:
         for number in range(rounds):
             await self.play_round(number)
             curve.append(len(self.infected))
-        items = self.guard.ledger.items(channel=Channel.MEMORY, limit=None, hidden=True)
+        items = self.guard.ledger.items(channel=Channel.MEMORY, limit=None, any_state=True)
         gone = [item for item in items if self.guard.ledger.state(item.id).hidden]
         usable = [item for item in items if not self.guard.ledger.state(item.id).hidden]
         foresight = self.guard.foresight.rehearsal

@@ -252,7 +252,7 @@ class ClaimJudge:
             return [], all_looked
         near = sorted(near, key=lambda row: (row[0] >= NEAREST, -row[2].cosine))[:MOST_LOOKED]
         items = {
-            memory.id: memory for memory in ledger.items(ids=[n.item for _, _, n in near], hidden=True, limit=None)
+            memory.id: memory for memory in ledger.items(ids=[n.item for _, _, n in near], any_state=True, limit=None)
         }
         alone = len(read.claims) == 1
         pairs = []

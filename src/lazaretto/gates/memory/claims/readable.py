@@ -39,7 +39,7 @@ def quoted(
     if not items:
         return ()
     graph, states = ProvenanceGraph(ledger), ledger.states(items)
-    seen = {memory.id: memory for memory in ledger.items(ids=list(items), hidden=True, limit=None)}
+    seen = {memory.id: memory for memory in ledger.items(ids=list(items), any_state=True, limit=None)}
     quotes = []
     for item in items:
         memory = seen.get(item)

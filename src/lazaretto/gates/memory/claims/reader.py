@@ -101,7 +101,7 @@ class ClaimReader:
             moves = True
             texts = {
                 memory.id: memory.text
-                for memory in ledger.items(ids=[item for _, item in missing], hidden=True, limit=None)
+                for memory in ledger.items(ids=[item for _, item in missing], any_state=True, limit=None)
             }
             for seq, item in missing:
                 if texts.get(item):

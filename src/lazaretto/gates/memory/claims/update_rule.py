@@ -143,7 +143,7 @@ def _is_trusted(new: Witness, old: Witness, rule: ChangeRule) -> bool:
 
 def history(ledger: Ledger, agent: str) -> float:
     """Share of a writer's last memories that were not held; a new writer begins with a benefit of the doubt."""
-    recent = ledger.items(agent=agent, hidden=True, limit=_RECENT)
+    recent = ledger.items(agent=agent, any_state=True, limit=_RECENT)
     held = sum(
         not state.visible and not state.superseded_by for state in ledger.states([i.id for i in recent]).values()
     )
