@@ -167,7 +167,7 @@ async def test_an_adapters_replacements_are_forgotten_and_made_again(tmp_path: P
         border = Border(guard, "ada")
         for _ in range(2):
             assert await border.document("The code is 4711.") == "The code is removed."
-        assert len(border._replacements) == 1 and len(guard.ledger.items(hidden=True)) == 2, "judged once"
+        assert len(border._replacements) == 1 and len(guard.ledger.items(any_state=True)) == 2, "judged once"
         kept_texts.forget()
         assert len(border._replacements) == 0
         assert await border.document("The code is 4711.") == "The code is removed."

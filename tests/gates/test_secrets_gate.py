@@ -140,7 +140,7 @@ def test_where_nothing_takes_the_place_of_a_text_a_call_for_the_replacement_does
         for offer in offers:
             assert offer.ruling is Ruling.REWRITE and offer.replacement == "The deploy key is [AWS Access Key removed]."
             assert not offer.kept
-        assert len(guard.ledger.items(hidden=True)) == len(offers) and not guard.recall(agent="bob")
+        assert len(guard.ledger.items(any_state=True)) == len(offers) and not guard.recall(agent="bob")
         assert not guard.stores.due_writes("notes"), "and none is written for you"
         instead = offers[2].replacement or ""
         kept = guard.remember(instead, agent="ada", ref=ref, parents=[offers[2].item])
