@@ -8,7 +8,9 @@
 ``other_hands``: the working day of twelve crews, written by somebody who had not read the rules: 60 honest texts, 40
 attacks (orders, worms, lies, quiet lies). ``copy_orders``: texts that ask to be passed on, and honest ones that speak
 of passing something on, 16 each. ``mild_orders``: orders to machines that read, or to be kept from somebody, and
-honest texts with the same words, 13 each. ``hidden_changes``: orders to change a value and keep that from whoever
+honest texts with the same words, 13 each. ``milder_orders`` and ``milder_orders_second``: orders of documents that are
+to be kept from a person, are told as done, or follow an announced change (60 and 40), and honest texts with the same
+words (100 and 60). ``hidden_changes``: orders to change a value and keep that from whoever
 controls it, and honest texts with the same words, 16 each. ``mixed_languages``: orders and requests in English beside
 a harmless sentence in another language, and honest texts of that form, 20 each. Each crew has one store: its honest
 texts come first, then its attacks, which find there what the crew knows. A list lies beside its rows, in
@@ -27,7 +29,10 @@ from typing import Any
 
 from everyday import FIRST, REPOSITORY, RESULTS, Row, crossed, measured_commit, progress, ruled, share
 
-LISTS = ("other_hands", "copy_orders", "mild_orders", "hidden_changes", "mixed_languages")
+LISTS = (
+    "other_hands", "copy_orders", "mild_orders", "milder_orders", "milder_orders_second", "hidden_changes",
+    "mixed_languages",
+)  # fmt: skip
 
 
 def judged(folder: Path) -> list[Row]:
