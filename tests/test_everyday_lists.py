@@ -35,6 +35,13 @@ WRITTEN = {
     "../../lab/results/everyday/copy_orders/list.toml": (
         "cacac5ca0820cf0d1a6c9b65366c6ccea04c3ea8ebf55ec2f473141e560c47a2"
     ),
+    "secrets_in_notes.toml": "bc314312441ca995473ae2e9a02fff1f308014218e7b149ea9c578ff67f1b760",
+    "../../lab/results/everyday/milder_orders/list.toml": (
+        "c659bf937dace46a2233f24a7a9ffb4b8797e1b35981496392595013887ce367"
+    ),
+    "../../lab/results/everyday/milder_orders_second/list.toml": (
+        "60afa948def3ec251132a2e6ea7213e1e08ec06377948fac746ede07daaa4eef"
+    ),
 }
 """List -> its SHA-256. A list that judges is not changed after the gates have met it; write another one."""
 
