@@ -13,6 +13,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 Value = TypeVar("Value")
@@ -22,6 +23,8 @@ _also: list[Callable[[], object]] = []
 _lock = threading.Lock()
 _erasures = [0]
 """The number of calls of ``forget``."""
+_begun: ContextVar[int | None] = ContextVar("erasures_before_reading", default=None)
+"""The number of erasures when the reading in hand began."""
 _MOST_MISSED = 10_000
 """Keys that are remembered as missed: one for each content that is being read."""
 
@@ -39,8 +42,8 @@ class Clears(Protocol):
 class KeptTexts(Generic[Value]):
     """Results for the contents that were read last. Safe to share between threads.
 
-    ``put`` keeps a result only if ``get`` missed it since the last ``clear``: a content that is erased during its
-    reading does not return to the cache when the reading ends.
+    ``put`` keeps a result only if ``get`` missed it since the last ``clear``, and nothing was erased since the reading
+    in hand began: a content that is erased during its reading does not return to the cache, however long it takes.
     """
 
     def __init__(self, most_bytes: int, size: Callable[[Value], int]) -> None:
@@ -68,7 +71,7 @@ class KeptTexts(Generic[Value]):
         """Keep a result, and drop the least recently used ones where there are too many bytes."""
         size = self._size(value) + len(key)
         with self._lock:
-            if key not in self._missed and key not in self._values:
+            if is_stale() or (key not in self._missed and key not in self._values):
                 return
             self._missed.pop(key, None)
             old = self._values.pop(key, None)
@@ -141,14 +144,23 @@ def also_forget(clear: Callable[[], object]) -> None:
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """Around the reading of an item by several gates: clears all caches afterwards if content was erased meanwhile. A
-    cache that is first asked after the erasure would keep the item."""
-    begun = _erasures[0]
+    """Around the reading of content, by threads begun inside too: if content is erased meanwhile, nothing is kept of
+    anything read from then on, also by a gate that goes on past its time, and all caches are cleared at the end."""
+    outer = _begun.get()
+    begun = _erasures[0] if outer is None else outer
+    token = _begun.set(begun)
     try:
         yield
     finally:
+        _begun.reset(token)
         if _erasures[0] != begun:
             _clear_all()
+
+
+def is_stale() -> bool:
+    """Whether content was erased since the reading in hand began."""
+    begun = _begun.get()
+    return begun is not None and begun != _erasures[0]
 
 
 def forget() -> None:

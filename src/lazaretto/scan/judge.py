@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lazaretto import kept_texts
 from lazaretto.gates.instructions import instruction_faults
 from lazaretto.gates.memory.text_screener import Screening, UnreadLanguage, shared_screener
 from lazaretto.gates.secrets import find_secrets, shown
@@ -42,14 +43,15 @@ class JudgedText:
 
 def judge_texts(texts: Sequence[tuple[str, bool]], settings: ScanSettings) -> list[JudgedText]:
     """Each text, with whether it is meant to instruct agents, judged by itself; in order."""
-    screened = shared_screener().screen([text for text, _ in texts], most_seconds=math.inf)
-    return [
-        JudgedText(
-            (*_form(text), *_secrets(text), *_orders(text, screening, rules, settings)),
-            marks_of(text) if settings.contradictions else (),
-        )
-        for (text, rules), screening in zip(texts, screened, strict=True)
-    ]
+    with kept_texts.reading():
+        screened = shared_screener().screen([text for text, _ in texts], most_seconds=math.inf)
+        return [
+            JudgedText(
+                (*_form(text), *_secrets(text), *_orders(text, screening, rules, settings)),
+                marks_of(text) if settings.contradictions else (),
+            )
+            for (text, rules), screening in zip(texts, screened, strict=True)
+        ]
 
 
 _FORM = StructureSettings()

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from lazaretto import kept_texts
 from lazaretto.errors import MissingExtra, PolicyError
 from lazaretto.gates.engine.decision import decide
 from lazaretto.gates.engine.runner import GateSlot, run_stages
@@ -83,14 +84,16 @@ class GateSet:
     ) -> Callable[[Observation], tuple[Correction, ...]] | None:
         """A function that corrects texts which repeat a poisoned item; None where no gate can. Blocks."""
         for name, gate in self._correctors.items():
-            return gate.correction(poison, tainted, self.contexts[name])
+            with kept_texts.reading():
+                return gate.correction(poison, tainted, self.contexts[name])
         return None
 
     def notify_learners(self, observation: Observation, ruling: Ruling, verdicts: tuple[Verdict, ...] = ()) -> None:
         """Pass the ruling on an item to the gates that learn. A gate that fails is logged, no more."""
         for name, gate in self._learners.items():
             try:
-                gate.learn(observation, ruling, replace(self.contexts[name], earlier=verdicts))
+                with kept_texts.reading():
+                    gate.learn(observation, ruling, replace(self.contexts[name], earlier=verdicts))
             except Exception:
                 log.exception("gate %r failed to learn about %s", name, observation.id)
 
@@ -99,7 +102,8 @@ class GateSet:
         if self._indexer is None:
             return ()
         try:
-            return self._indexer.claims_of(observation)
+            with kept_texts.reading():
+                return self._indexer.claims_of(observation)
         except Exception:
             log.exception("the claims of %s are not kept with it", observation.id)
             return ()

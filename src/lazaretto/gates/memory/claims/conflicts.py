@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lazaretto import kept_texts
 from lazaretto.errors import InputError
 from lazaretto.gates.engine.recheck_queue import WORDS, by_person
 from lazaretto.gates.memory.claims.consequences import link, linked
@@ -87,7 +88,9 @@ def scan(ledger: Ledger, judge: ClaimJudge) -> int:
     for place in range(0, len(memories), _SCANNED_AT_ONCE):
         drafts: list[Draft] = []
         for item in memories[place : place + _SCANNED_AT_ONCE]:
-            for found in judge.opposed(item, ledger):
+            with kept_texts.reading():
+                opposed = judge.opposed(item, ledger)
+            for found in opposed:
                 pair = frozenset((item.id, found.item.id))
                 if found.item.id == item.id or pair in known or age.get(found.item.id, -1) > age[item.id]:
                     continue
