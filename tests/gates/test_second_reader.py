@@ -115,6 +115,19 @@ def test_what_a_reader_did_not_read_is_not_complete(monkeypatch: pytest.MonkeyPa
     assert not complete(read(Told(scores), "berth nine", POSSIBLE))
 
 
+def test_where_the_shipped_reader_is_damaged_the_gate_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def damaged(name: str) -> Any:
+        raise ModelUnavailable(f"{name} is not this version's")
+
+    monkeypatch.setattr(second_reader, "shared_reader", damaged)
+    item = Observation("ada", Channel.MESSAGE, "The van is at the garage until Thursday, says Ola.")
+    for words in ("auto", "minilm"):
+        with pytest.raises(Exception, match="minilm is not this version's"):
+            SecondReader(SecondReaderSettings(reader=words))._read(item, ("harm",))
+    larger = SecondReader(SecondReaderSettings(reader="mpnet"))._read(item, ("harm",))
+    assert larger.rule == "no_opinion" and not complete(larger), "without it the same models rule"
+
+
 def test_what_no_reader_here_can_read_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(second_reader, "reader_for", lambda text, task: "")
     item = Observation("ada", Channel.MEMORY, "berth nine")

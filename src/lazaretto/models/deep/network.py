@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from lazaretto.errors import MissingExtra
 from lazaretto.models.built import built, digest_of, source_of
-from lazaretto.models.deep.base import MPNET, find_trunk
+from lazaretto.models.deep.base import MPNET, read_trunk
 from lazaretto.models.deep.e5_file import LAYER, E5File, e5_tokenizer, unpacked
 from lazaretto.models.minilm import Encoder, minilm_tokenizer, session
 from lazaretto.models.minilm.session import open_session, rounded_in_blocks
@@ -69,8 +70,7 @@ class Mpnet:
             from tokenizers import Tokenizer
         except ImportError:
             raise MissingExtra("the second reader", "gates") from None
-        folder = find_trunk("mpnet", "tokenizer.json")
-        self.tokenizer = _plain(Tokenizer.from_file(str(folder / "tokenizer.json")))
+        self.tokenizer = _plain(Tokenizer.from_buffer(read_trunk("mpnet", "tokenizer.json")))
         made_from = (MPNET.files["model.safetensors"], digest_of(changes), source_of(__file__, session.__file__))
         kept = dict(built("mpnet", made_from, lambda: self._merged(changes)))
         self._words, self._places, self._apart = (kept.pop(name) for name in ("words", "places", "apart"))
@@ -78,16 +78,12 @@ class Mpnet:
 
     def _merged(self, changes: Changes) -> dict[str, NDArray[Any]]:
         """All that the trunk's file holds, with the changes added."""
-        try:
-            from safetensors import safe_open
-        except ImportError:
-            raise MissingExtra("the second reader", "gates") from None
-        file: Any = safe_open(find_trunk("mpnet") / "model.safetensors", framework="np")
+        tensor = _tensors(read_trunk("mpnet", "model.safetensors"))
         return {
-            "words": file.get_tensor("embeddings.word_embeddings.weight").astype(np.float16),
-            "places": file.get_tensor("embeddings.position_embeddings.weight"),
-            "apart": file.get_tensor("encoder.relative_attention_bias.weight"),
-            **_arrays(file.get_tensor, self._layers, changes, _mpnet),
+            "words": tensor("embeddings.word_embeddings.weight").astype(np.float16),
+            "places": tensor("embeddings.position_embeddings.weight"),
+            "apart": tensor("encoder.relative_attention_bias.weight"),
+            **_arrays(tensor, self._layers, changes, _mpnet),
         }
 
     def states(self, ids: Sequence[int]) -> NDArray[np.float32]:
@@ -106,7 +102,7 @@ class E5:
     begin, end = 0, 2
 
     def __init__(self, changes: Changes) -> None:
-        file = E5File(find_trunk("e5") / "e5-small-q4.bin")
+        file = E5File(read_trunk("e5", "e5-small-q4.bin"))
         self.tokenizer = _plain(e5_tokenizer(file))
         self._words = file.blocks("emb.word", file.width)
         self._places = file.numbers("emb.pos").reshape(-1, file.width) + file.numbers("emb.type")[: file.width]
@@ -124,6 +120,19 @@ def _plain(tokenizer: Any) -> Any:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer
+
+
+def _tensors(data: bytes) -> Callable[[str], NDArray[np.float32]]:
+    """Tensors of 32-bit numbers by name, out of the bytes of a safetensors file. Nothing is copied: the file's own
+    library would keep all of it twice."""
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+
+    def tensor(name: str) -> NDArray[np.float32]:
+        first, last = header[name]["data_offsets"]
+        return np.frombuffer(data, "<f4", (last - first) // 4, 8 + length + first).reshape(header[name]["shape"])
+
+    return tensor
 
 
 def _mpnet(name: str) -> str:

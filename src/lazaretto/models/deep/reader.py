@@ -161,7 +161,7 @@ TABLE = Path(__file__).parents[1] / "weights" / "reader" / "languages.json"
 """Task -> reader -> language -> AUC on sources that it had not seen (``tools/reader_languages.py``)."""
 LEAST = 0.75
 """A reader that tells worse than this is not asked: half-way between a coin and certainty."""
-_SMALL = "minilm"
+SMALL = "minilm"
 """Ships with the package. It is not asked about orders: on left-out notes of work it cleared one planted order for
 every two honest notes that it cleared, and the screener's own bar does better (research/LOG.md)."""
 _ENGLISH = frozenset({"en"})
@@ -176,7 +176,7 @@ def reader_for(text: str, task: str) -> str:
     readers = {
         name: min(_quality(measured, language) for language in languages)
         for name, measured in _table()[task].items()
-        if (name == _SMALL and task != "orders") or (name != _SMALL and is_set_up(name))
+        if (name == SMALL and task != "orders") or (name != SMALL and is_set_up(name))
     }
     best = max(readers, key=lambda name: readers[name], default="")
     return best if best and readers[best] >= LEAST else ""

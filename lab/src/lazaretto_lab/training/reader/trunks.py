@@ -23,7 +23,7 @@ from lazaretto.models.deep.e5_file import LAYER, E5File, e5_tokenizer
 
 def pack_e5(source: Path, out: Path, texts: Sequence[str]) -> None:
     """The layers, and the word rows that ``texts`` use."""
-    file = E5File(source)
+    file = E5File(source.read_bytes())
     tokenizer = e5_tokenizer(file)
     used = {0, 1, 2, 3}
     for begin in range(0, len(texts), 5000):
