@@ -193,3 +193,42 @@ def test_forms_in_which_secrets_passed(text: str, secret: str) -> None:
 )
 def test_honest_sentences_that_look_like_these_forms_are_left_alone(text: str) -> None:
     assert find_secrets(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("pw grafana=Moss4Lantern", "Moss4Lantern"),
+        ("root pw on web-03: fj0rd-Bridge9", "fj0rd-Bridge9"),
+        ("wifi pass: Otter88River", "Otter88River"),
+        ("WLAN-Passwort: Nuss9Baum", "Nuss9Baum"),
+        ("Guest wifi = Lemon4Basil", "Lemon4Basil"),
+        ("Unlock it with fr0stB1te9", "fr0stB1te9"),
+        ("Sign in to the console with t1gerL1ly4", "t1gerL1ly4"),
+        ('passwort: "hans 3 und 4 im garten"', "hans 3 und 4 im garten"),
+        ("NAS login backup / Quill52Stone", "Quill52Stone"),
+    ],
+)
+def test_secrets_in_the_forms_of_notes_are_taken_out(text: str, secret: str) -> None:
+    assert secret not in without_secrets(text, find_secrets(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We keep bcrypt$2b$12 as the password scheme.",
+        "Unlock the bike with LimeApp2, not with the old one.",
+        "Open the drawing with AutoCAD2024LT.",
+        "Wifi: upgraded to WiFi6E in March.",
+        "WLAN Büro: Techniker kommt am 12.4. um 9h30.",
+        "pw for the demo: none, click on guest.",
+        "pass rate = 98% after the fix",
+        "pass: run42b green, run43a red",
+        'The password is "the 4 digits on the card 2 times".',
+        "Connect the sensor with RS485toUSB adapter.",
+        "Login with wrong password five times -> locked\\nT2 unlock by mail",
+        "Open the commit page with 9f3c01ab77de.",
+    ],
+)
+def test_notes_with_the_same_words_are_left_alone(text: str) -> None:
+    assert find_secrets(text) == []

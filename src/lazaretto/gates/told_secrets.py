@@ -3,7 +3,8 @@
 A sentence that names a password counts with any word in it that is written for no other reason (letters, digits and
 one of ``!?%&$*#`` inside). Other words need a phrase that gives them: "the password is ...", "use ... as the password".
 Keys and tokens have to switch between letters and digits as often as one that a machine made; the PIN of a card is
-digits, and a passphrase words that describe nothing. A description of a secret ("12-characters-long") is left alone.
+digits, a passphrase words that describe nothing; short notes ("pw staging = ...", "Wifi: ...") have forms of their own.
+A description of a secret ("12-characters-long") is left alone.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ _FAINTLY_NAMED = re.compile(_WEAK, re.I)
 _BEFORE, _AFTER = 90, 40
 """Characters around a marked word in which its sentence has to name a secret."""
 _ORDINARY_MARKS = re.compile(
-    r"[\w./-]+#\d+(?:\.\d+)*|[A-Z]{1,3}\$[\d.,]+.*|[<>~≥≤+]?[\d.,]+%.*|[^?]*\?[^=]*=.*|.*://.*|.*&(?:#\d|amp|quot"
+    r"(?:bcrypt|argon2(?:id|i|d)?|scrypt|pbkdf2|crypt|sha\d{1,3}|md5)\$[\w$=.,]{0,12}|[\w./-]+#\d+(?:\.\d+)*|[A-Z]{1,3}\$[\d.,]+.*|[<>~≥≤+]?[\d.,]+%.*|[^?]*\?[^=]*=.*|.*://.*|.*&(?:#\d|amp|quot"
     r"|lt|gt|nbsp|apos).*"
     r"|[\w.]*\*+[\w.]*|[a-z_]+[%&][a-z0-9_]+|[^/.%]*[/.][^%]*%[0-9A-Fa-f]{2}.*|.*\b[A-Z]&[A-Z].*|.*[\\(){}\[\]|<>=].*"
 )
@@ -129,6 +130,30 @@ _JOINS = re.compile(
 """Words that a sentence about a secret has, and a secret of plain words has not."""
 _REST = re.compile(r"(?:[,;](?=[^\s,;]{0,60}[\d!?%&$*#])[^\s'\"`,;»”=:]{1,60}(?![^\s'\"`,;»”]))+")
 """More of a secret after a comma or semicolon; never a word that names a value of its own."""
+
+_SIGN = r"\s?(?::=|={1,2}>?|->|→|:)\s{0,3}"
+_NOTED = re.compile(
+    rf"(?:{_PASS}|(?P<pass>\bpass\b))(?:\s[^\W\d_][\w.-]{{0,20}}){{0,4}}{_SIGN}{_WORD}"
+    rf"|\b(?:wi-?fi|wlan)\b(?:\s[^\W\d_][\w.-]{{0,20}}){{0,2}}{_SIGN}['\"`«“„]?(?P<network>[^\s'\"`,;»”]{{8,60}}){_LAST}"
+    rf"|\b(?:wi-?fi|wlan)\b[^.;!?\n]{{0,60}}?\b(?:key|code|schlüssel|clave|clé|chave|chiave){_IS}"
+    rf"['\"`«“„]?(?P<key>[^\s'\"`,;»”]{{8,60}}){_LAST}"
+    rf"|\b(?:log-?in|zugang|acceso|accès|accesso)\b:?\s[\w.@-]{{2,30}}\s?/\s?(?P<login>[^\s'\"`,;»”]{{8,60}}){_LAST}",
+    re.I,
+)
+"""Secrets as notes give them: "pw staging = ...", "Wifi: ...", "login admin / ..."."""
+_OPENED = re.compile(
+    r"\b(?:unlock|open|log (?:in|on)|sign in|get in|entsperr|öffne|einlogg|anmeld|melde|desbloque|abr[ea]|entr[ae]"
+    r"|acced|déverrouill|ouvr|connecte|sblocca|apri|acess)[^\W\d_]{0,6}\s[^.;:!?\n]{1,50}?\s(?:with|using|mit|con|avec"
+    rf"|com)\s['\"`«“„]?(?P<word>[^\s'\"`,;»”]{{8,60}}){_LAST}", re.I
+)  # fmt: skip
+"""Things that open others: a key's number, a program or a word that is written for no other reason."""
+_CODES = re.compile(r"[0-9a-fA-F-]+|[^a-z]+")
+"""Digests, and numbers of models and parts."""
+_PHRASED = re.compile(
+    rf"{_PASS}{_OF}{_IS}(?P<word>\"[^\"\n]{{8,80}}|«[^»\n]{{8,80}}|“[^”\n]{{8,80}}|'[^'\n]{{8,80}})", re.I
+)
+_NUMBER = re.compile(r"\d{1,4}")
+"""A number between the words of a quoted secret."""
 
 _PIN = re.compile(
     r"\b(?:PIN|(?:[Mm]y|[Yy]our|[Hh]is|[Hh]er|[Oo]ur|[Cc]ard|SIM|phone) pin)(?:[ -][Cc]odes?)?\b"
@@ -169,7 +194,8 @@ _HINTS = (
     "pass", "pw", "mdp", "kennwort", "contra", "senha", "secr", "segr", "token", "jeton", "credential", "key", "clé",
     "geheimnis", "schlüssel", "clave", "chave", "chiave", "log", "sign", "gets in", "get in", "unlock", "zugang",
     "anmeld", "einlog", "entsperr", "identif", "connect", "accès", "credenc", "credenz", "entra", "acced", "pin",
-    "phrase", "frase",
+    "phrase", "frase", "wifi", "wi-fi", "wlan", "open", "öffne", "desbloque", "abr", "déverrouill", "ouvr", "sblocca",
+    "apri", "acess",
 )  # fmt: skip
 """Every text with a secret that prose names holds one of these."""
 
@@ -197,6 +223,7 @@ def told_secrets(piece: str) -> Iterator[tuple[int, int]]:
         marks = "!?%&$*#" if _NAMED.search(own) else "!?%$*" if _FAINTLY_NAMED.search(own) else ""
         if _is_marked(word, marks):
             yield match.start(), match.start() + len(word)
+    yield from _in_notes(piece)
     for match in _PIN.finditer(piece):
         yield match.span("word")
         if other := _OTHER_PIN.match(piece, match.end("word")):
@@ -207,6 +234,26 @@ def told_secrets(piece: str) -> Iterator[tuple[int, int]]:
             continue
         if not any(_DESCRIBING.fullmatch(part) for part in words.split()):
             yield match.end("word") - len(words), match.end("word")
+
+
+def _in_notes(piece: str) -> Iterator[tuple[int, int]]:
+    """Secrets in the short forms of notes, those that open something, and quoted words with numbers between them."""
+    for match in _NOTED.finditer(piece):
+        group = next(name for name in ("word", "network", "key", "login") if match[name])
+        word = match[group].rstrip(_TRAILING)
+        named = group == "word" and not match["pass"]
+        if "\\" not in word and (_may_be_secret(word, people=True) if named else _is_chosen(word)):
+            yield match.start(group), match.start(group) + len(word)
+    for match in _OPENED.finditer(piece):
+        word = match["word"].rstrip(_TRAILING)
+        if len(_SWITCH.findall(word)) >= _SWITCHES and looks_secret(word, 8) and not _CODES.fullmatch(word):
+            yield match.start("word"), match.start("word") + len(word)
+    for match in _PHRASED.finditer(piece):
+        words = match["word"][1:].strip()
+        parts = words.split()
+        describes = _OPENS.match(words) or any(_DESCRIBING.fullmatch(part) for part in parts)
+        if len(parts) >= 3 and any(map(_NUMBER.fullmatch, parts)) and not describes:
+            yield match.start("word") + 1, match.end("word")
 
 
 def _stated(piece: str, match: re.Match[str]) -> Iterator[tuple[int, int]]:
