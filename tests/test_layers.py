@@ -22,7 +22,7 @@ ALLOWED: dict[str, set[str]] = {
     "files": set(),
     "installed": set(),
     "names": {"errors"},
-    "identity": {"types", "errors"},
+    "identity": {"types", "errors", "names"},
     "kept_texts": set(),
     "reports": set(),
     "processor_time": {"types"},

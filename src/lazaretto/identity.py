@@ -6,12 +6,12 @@ the caller writes, the sources it may claim, the principal recorded behind its w
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from lazaretto.errors import Forbidden, NotYours
+from lazaretto.names import look_of
 from lazaretto.types import OPEN_PROXY, Observation, SourceClass, principal_of
 
 OWN_WORDS = (SourceClass.AGENT_MESSAGE, SourceClass.MODEL_INFERENCE)
@@ -62,7 +62,7 @@ class Identity:
         """``Forbidden`` for a name that the caller may not use."""
         if self.agents and agent not in self.agents:
             raise Forbidden(f"{self.kind.value} {self.name!r} speaks for {', '.join(self.agents)}, not for {agent!r}")
-        if self.taken and _form(agent) in map(_form, self.taken):
+        if self.taken and look_of(agent) in map(look_of, self.taken):
             raise Forbidden(
                 f"{self.kind.value} {self.name!r} may not write as {agent!r}: another key is bound to that name"
             )
@@ -102,11 +102,6 @@ class Identity:
         if behind == f"{ProvedBy.PROXY.value}:{self.name}" and behind != OPEN_PROXY:
             return True  # its key, used through the proxy
         return item.agent in (self.name, *self.agents) or behind == own or behind.startswith(f"{own}/")
-
-
-def _form(name: str) -> str:
-    """A name as people read it: case, spacing and compatibility forms are not what tells two names apart."""
-    return "".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
 def require_not_own(caller: Identity | None, by: str, cleared: Iterable[Observation]) -> None:

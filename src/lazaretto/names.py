@@ -1,10 +1,13 @@
 """The rule for ids, names of agents and namespaces: one rule and one limit, at the door and in the ledger.
 
 ``warn_old_name`` warns where code uses the old name of something that has another one now.
+The table of look-alikes is written out: Python has none, and Unicode's full list folds far more than a reader would
+mistake.
 """
 
 from __future__ import annotations
 
+import unicodedata
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -14,11 +17,30 @@ from lazaretto.errors import InputError, TooLarge
 MAX_NAME = 512
 """Longest id, agent or namespace, in characters."""
 
+_LOOKALIKES = (
+    ("абвгеёзиіјкмнорсѕтухцһԁԛԝьү", "a6bree3uijkmhopcstyxuhdqwby"),
+    ("АВСЕНІЈКМОРЅТХУԌԚԜЗЫ", "ABCEHIJKMOPSTXYGQW3b"),
+    ("αβγειικνορτυχωη", "abyeiikvoptuxwn"),
+    ("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABEZHIKMNOPTYX"),
+    ("օոսհցքԛ", "onuhgpq"),
+    ("ıɑɡℓ", "iagl"),
+)
+CONFUSABLE: dict[int, str] = {
+    ord(foreign): latin for pair in _LOOKALIKES for foreign, latin in zip(pair[0], pair[1], strict=True)
+}
+"""Foreign letter -> the Latin letter it looks like."""
 
 MAX_KIND = 20
 """Longest kind of a principal, which stands before its name."""
 MAX_PRINCIPAL = 2 * MAX_NAME + 1
 """Longest name of a principal: that of a key, a slash and that of an agent."""
+
+
+def look_of(name: str) -> str:
+    """A name as people read it: names that differ in case, spacing, signs, accents or look-alike letters are one."""
+    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", name))
+    folded = plain.translate(CONFUSABLE).casefold().translate(CONFUSABLE)
+    return "".join(filter(str.isalnum, folded)) or folded
 
 
 def check_name(value: object, field: str, *, empty: bool = False, printable: bool = False, most: int = MAX_NAME) -> str:

@@ -214,8 +214,11 @@ async def test_a_key_for_any_agent_uses_no_name_of_another_key(guard: Guard, key
     keys.add("vera", Role.REVIEWER)
     keys.add("ledger", Role.AGENT, agents=["treasurer"])
     async with over(create_app(guard, keys=keys.keys()), secret) as spare:
-        refused = ("vera", "ledger", "treasurer", "Treasurer", "treasurer ", "\uff34reasurer")
-        for name, status in (*((name, 403) for name in refused), ("spare", 200), ("free", 200)):
+        refused = (
+            "vera", "ledger", "treasurer", "Treasurer", "treasurer ", "\uff34reasurer", "tr\u0435asurer", "treasurer.",
+            "tre-asurer", "tr\u00e9asurer", "tre\u0301asurer", "\u03bdera", "v_era", "v\u0435r\u0430",
+        )  # fmt: skip
+        for name, status in (*((name, 403) for name in refused), ("spare", 200), ("free", 200), ("treasurer2", 200)):
             said = await spare.post("/v1/remember", json={"agent": name, "text": f"The lamp of {name} is green."})
             assert said.status_code == status, name
         report = {"agent": "vera", "what": "paid", "success": False}

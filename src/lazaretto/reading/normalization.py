@@ -1,7 +1,6 @@
 """How a text looks, apart from how it is written: the folding under which trivial edits vanish.
 
-The table of look-alikes is written out: Python has none, and Unicode's full list folds far more than a reader would
-mistake. Cyrillic, Greek and Armenian letters that look Latin are what evades filters; NFKC folds the rest.
+Cyrillic, Greek and Armenian letters that look Latin (``names.CONFUSABLE``) evade filters; NFKC folds the rest.
 """
 
 from __future__ import annotations
@@ -9,18 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_LOOKALIKES = (
-    ("абвгеёзиіјкмнорсѕтухцһԁԛԝьү", "a6bree3uijkmhopcstyxuhdqwby"),
-    ("АВСЕНІЈКМОРЅТХУԌԚԜЗЫ", "ABCEHIJKMOPSTXYGQW3b"),
-    ("αβγειικνορτυχωη", "abyeiikvoptuxwn"),
-    ("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABEZHIKMNOPTYX"),
-    ("օոսհցքԛ", "onuhgpq"),
-    ("ıɑɡℓ", "iagl"),
-)
-CONFUSABLE: dict[int, str] = {
-    ord(foreign): latin for pair in _LOOKALIKES for foreign, latin in zip(pair[0], pair[1], strict=True)
-}
-"""Foreign letter -> the Latin letter it looks like."""
+from lazaretto.names import CONFUSABLE as CONFUSABLE
 
 INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
