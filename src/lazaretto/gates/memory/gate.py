@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -63,7 +64,7 @@ INTER_AGENT = "ASI07"
 GOAL_HIJACK = "ASI01"
 _MOST_QUOTED = 3
 """Most unreadable sentences that the evidence quotes."""
-UNREAD, KNOWN_PLAN = "too_long_to_read_whole", "known_plan"
+UNREAD, KNOWN_PLAN, MILD = "too_long_to_read_whole", "known_plan", "mild_order"
 _NOT_READ = "Only parts of it were read: it is too long for the processor time that the policy gives one item."
 _NOT_COMPARED = "Only some of its claims were compared with known ones: the processor time of one item was spent."
 SCREENING = 0.75
@@ -103,6 +104,13 @@ class MemorySettings:
     possible_order_untrusted: Annotated[
         RulingWord, Field(description="The same for sources trusted less than `readable_trust`.")
     ] = Ruling.REVIEW
+    mild_order: Annotated[
+        RulingWord,
+        Field(
+            description="Ruling for a text of a source trusted less than `readable_trust` that reads like no order, but"
+            " tells its readers to weaken a control or to send something away."
+        ),
+    ] = Ruling.WARN
     unknown_language: Annotated[
         RulingWord, Field(description="Ruling for text in a language the screener was not made for.")
     ] = Ruling.REVIEW
@@ -219,6 +227,7 @@ class MemoryGate:
         screening = _screening(numbers)
         ruling, rule = self._rule(observation, screening, "", trust)
         risk = min(screening.risk, 0.1) if rule == "trusted_order" else screening.risk
+        risk = max(risk, GRAY) if rule == MILD else risk
         if self._may_be_plan(observation, rule, screening):
             if "plan" not in numbers:  # nobody has looked whether trusted memories say so
                 return None
@@ -377,6 +386,8 @@ class MemoryGate:
         risk, interval = screening.risk, screening.interval
         if rule == "trusted_order":  # an order, but not a foreign one
             risk, interval = min(risk, 0.1), (0.0, max(interval[1], 0.1))
+        elif rule == MILD:
+            risk, interval = max(risk, GRAY), (interval[0], 1.0)
         verdict = Verdict(
             gate=self.name,
             subject=observation.id,
@@ -418,8 +429,11 @@ class MemoryGate:
         if order and not mine:
             doubt = self._of_doubt(observation, trust)
             found.insert(0, (self.settings.ruling, "foreign_order") if sure else (doubt, "possible_order"))
-        elif not (mine or within) and screening.logit > self._faint_at and reader_for(observation.text, "orders"):
-            found.insert(0, (Ruling.WARN, "faint_order"))
+        elif not (mine or within):
+            if screening.mild > 0 and self._little(observation, trust):
+                found.insert(0, (self.settings.mild_order, MILD))
+            if screening.logit > self._faint_at and reader_for(observation.text, "orders"):
+                found.insert(0, (Ruling.WARN, "faint_order"))  # a larger reader is asked
         return max(found, key=lambda pair: pair[0])  # the first of the strictest
 
     def _has_sign(self, observation: Observation, screening: Screening) -> bool:
@@ -449,6 +463,7 @@ def _numbers(screening: Screening) -> dict[str, Any]:
     """The numbers behind the ruling on a text, for ``ruled_again``."""
     unread = "" if not screening.unread else "sure" if any(part.sure for part in screening.unread) else "fragments"
     numbers = {"logit": screening.logit, "risk": screening.risk, "whole": screening.whole, "unread": unread}
+    numbers |= {"mild": screening.mild} if screening.mild > 0 else {}
     return numbers | ({} if screening.mixed_logit is None else {"mixed": screening.mixed_logit})
 
 
@@ -457,7 +472,7 @@ def _screening(numbers: Mapping[str, Any]) -> Screening:
     unread = (UnreadLanguage(0, 0, "", "", False, numbers["unread"] == "sure"),) if numbers["unread"] else ()
     return Screening(
         numbers["risk"], (0.0, 1.0), numbers["logit"], "", not unread, (), numbers["whole"], unread,
-        numbers.get("mixed"),
+        numbers.get("mixed"), numbers.get("mild", -math.inf),
     )  # fmt: skip
 
 
@@ -502,6 +517,9 @@ def _evidence(screening: Screening, rule: str, hold_at: float, within: str = "")
         if rule == "clean" and screening.risk >= GRAY:
             words = "It may be an order to an agent; the policy's review_rate lets it pass."
         return (Evidence("measure", words, {"logit": round(screening.logit, 2), "hold_at": round(hold_at, 2)}),)
+    if rule == MILD:
+        words = "It tells its readers to weaken a control or to send something away, in the words of a report."
+        return (Evidence("measure", words, {"logit": round(screening.logit, 2), "mild": round(screening.mild, 2)}),)
     if rule == "faint_order":
         words = "Something in it reads faintly like an order to an agent; a larger reader is asked."
         return (Evidence("measure", words, {"logit": round(screening.logit, 2), "hold_at": round(hold_at, 2)}),)

@@ -31,6 +31,9 @@ TOP_TOKENS = 6
 MOST_SECONDS = 3.0
 """Processor time of this thread for one text with all its readings, languages and windows. The most suspicious windows
 are read first, and ``Screening.whole`` is false when some were not. Waiting on a busy machine does not count."""
+MILD_AT = 4.0
+"""Least sum of the logit for orders and of what both other heads find (``Screening.mild``): 2 of 1,384 honest notes of
+the training's own lists reach it, and more of others."""
 GRAY = 0.3
 """The risk from which on a text may be an order; it is never called free of orders."""
 _KEPT_BYTES = 1 << 20
@@ -96,6 +99,10 @@ class Screening:
     mixed_logit: float | None = None
     """The logit of all that is in Latin letters, other languages included; None where there are none. The model was
     not made for it, so only a high one means something."""
+    mild: float = -math.inf
+    """Above 0 for an order in mild words, which the head for orders does not find alone: one window both has something
+    in it that a description of a tool would not say and would weaken a control or send something away, by the heads for
+    these, and with its logit it reaches ``MILD_AT``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +138,7 @@ class Calibration:
 
 
 _Marked = tuple[Tokens, NDArray[np.float32]]
-"""A window, with a logit per token."""
+"""A window, with a logit per head and token."""
 
 
 class TextScreener:
@@ -185,15 +192,21 @@ class TextScreener:
         several = [(known[view], window, marks) for view, many in marked.items() for window, marks in many]
         language = reading_of(without(readings[seen].text, apart[seen])).language
         shift = self.calibration.shift.get(language, 0.0)
-        logit = max((_pooled(window, marks, mask) for mask, window, marks in several), default=-math.inf) - shift
-        mixed = max((_pooled(window, marks) for mask, window, marks in several if mask is not None), default=None)
+        logit = max((_pooled(win, marks[_ORDERS], mask) for mask, win, marks in several), default=-math.inf) - shift
+        mixed = max((_pooled(win, marks[_ORDERS]) for mask, win, marks in several if mask is not None), default=None)
+        mild = max((self._mild(win, marks, mask) for mask, win, marks in several), default=-math.inf)
+        mild = min(mild, mild + logit - MILD_AT)
         spans = tuple(s for view, many in marked.items() for s in _spans(view, many))[:8]
         lowest = self.calibration.logits[0]
         if unread and math.isinf(logit):  # nothing in a known language is left: no opinion
             return Screening(0.5, (0.0, 1.0), lowest, unread[0].language, False, spans, whole, unread, mixed)
         risk, low, high = self.calibration.at(max(logit, lowest))
         interval = (low, high if whole and not unread else 1.0)
-        return Screening(risk, interval, max(logit, lowest), language, not unread, spans, whole, unread, mixed)
+        return Screening(risk, interval, max(logit, lowest), language, not unread, spans, whole, unread, mixed, mild)
+
+    def _mild(self, window: Tokens, marks: NDArray[np.float32], known: NDArray[np.bool_] | None) -> float:
+        sign = self.calibration.tools.get("sign", math.inf)
+        return min(_pooled(window, marks[_TOOLS], known) - sign, _pooled(window, marks[_QUIET], known))
 
     def quiet_lie(self, text: str) -> float:
         """The logit that a statement would weaken a control, or send something of the crew's to a new place."""
@@ -205,16 +218,16 @@ class TextScreener:
 
     def _strongest(self, text: str, head: int) -> float:
         windows, _ = chosen_windows([View("plain", text)])
-        return max((_pooled(window, self._marks(window, head)) for _, window in windows), default=-math.inf)
+        return max((_pooled(window, self._marks(window)[head]) for _, window in windows), default=-math.inf)
 
-    def _marks(self, window: Tokens, head: int) -> NDArray[np.float32]:
-        """A logit per token; one pass answers all heads, and a window that comes again is not read again."""
+    def _marks(self, window: Tokens) -> NDArray[np.float32]:
+        """A logit per head and token, from one pass; a window that comes again is not read again."""
         key = digest(" ".join(map(str, window.ids)))
         marks = self._read.get(key)
         if marks is None:
             marks = self._heads @ self._encoder.token_states([window.ids])[0].T + self._biases[:, None]
             self._read.put(key, marks)
-        return np.asarray(marks[head], np.float32)
+        return np.asarray(marks, np.float32)
 
     def _marked(self, readings: Sequence[View], until: float) -> tuple[dict[View, list[_Marked]], bool]:
         """Every window that there was time for, and whether these are all."""
@@ -225,7 +238,7 @@ class TextScreener:
             if marked and is_over(until, last):
                 return marked, False
             began = worked()
-            marked.setdefault(view, []).append((window, self._marks(window, _ORDERS)))
+            marked.setdefault(view, []).append((window, self._marks(window)))
             last = worked() - began
         return marked, whole
 
@@ -266,7 +279,7 @@ def _spans(view: View, several: list[_Marked]) -> list[OrderSpan]:
     """Runs of suspicious tokens as stretches of the view's text, overlapping windows merged."""
     best: dict[tuple[int, int], float] = {}
     for tokens, marks in several:
-        for (start, end), mark in zip(tokens.offsets, marks.tolist(), strict=True):
+        for (start, end), mark in zip(tokens.offsets, marks[_ORDERS].tolist(), strict=True):
             if end > start and mark > _SPAN_LOGIT:
                 best[(start, end)] = max(mark, best.get((start, end), -math.inf))
     spans: list[OrderSpan] = []
