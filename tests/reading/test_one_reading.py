@@ -157,8 +157,7 @@ def test_a_reading_outside_of_the_gates_keeps_nothing_either() -> None:
     assert not kept_texts.is_stale()
 
 
-async def test_recall_rechecks_and_scan_are_readings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A text that one of them reads first after an erasure is in no cache."""
+def test_a_scan_is_a_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     erased = list[bool]()
 
     def screen(self: object, texts: Sequence[str], most_seconds: float = 0.0) -> list[object]:
