@@ -18,7 +18,7 @@ from lazaretto.ledger import ledger as ledger_module
 from lazaretto.provenance import held_index
 from lazaretto.provenance.carrying import poisons_of, reused_content
 from lazaretto.provenance.held_index import HeldIndex
-from lazaretto.types import Channel, Draft, EventKind, MemoryFields, Observation
+from lazaretto.types import Channel, Draft, EventKind, Head, MemoryFields, Observation
 
 FEW_WORDS = "pay send keys account desk nine harbour tell nobody about every transfer and the ship 2026 5512 a7731"
 WORDS = FEW_WORDS.split()
@@ -190,3 +190,24 @@ def test_a_store_that_fails_between_two_pages_leaves_nothing_unfollowed(
         with pytest.raises(StoreUnavailable):
             index.held([known[0].id])
     assert index.held([one.id for one in known]) == {one.id for one in known}
+
+
+def test_nothing_is_asked_for_nothing_while_nothing_is_kept(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    index, asked, head = HeldIndex(ledger), list[int](), ledger.head
+
+    def asking() -> Head:
+        asked.append(1)
+        return head()
+
+    monkeypatch.setattr(ledger, "head", asking)
+    assert index.held([]) == set() and not asked
+    held = hold(ledger, item("Pay every transfer to the harbour desk."))
+    assert index.held(held) == set(held) and asked
+    erased = item("Send the keys to desk nine.")
+    ledger.append([seen_draft(erased)])
+    with monkeypatch.context() as elsewhere:  # as if by another process, which clears no caches of ours
+        elsewhere.setattr("lazaretto.kept_texts._clear_all", lambda: None)
+        ledger.erase(erased.id, "asked for")
+    asked.clear()
+    assert index.held([]) == set() and asked, "what is kept follows what others erase"
+    assert not index._is_held

@@ -55,9 +55,9 @@ def existing(connection: sa.Connection, tenant: int, column: sa.Column[Any], val
     mark = driver.mark(connection)
     found: set[str] = set()
     for chunk in chunks(values):
-        marks = ", ".join([mark] * len(chunk))
-        find = f"SELECT {column.name} FROM {column.table.name} WHERE tenant = {mark} AND {column.name} IN ({marks})"
-        found.update(row[0] for row in driver.read(connection, find, (tenant, *chunk)))
+        among, given = driver.among(connection, column.name, chunk)
+        find = f"SELECT {column.name} FROM {column.table.name} WHERE tenant = {mark} AND {among}"
+        found.update(row[0] for row in driver.read(connection, find, (tenant, *given)))
     return found
 
 

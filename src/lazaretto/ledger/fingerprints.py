@@ -11,6 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from lazaretto.ledger import driver
 from lazaretto.ledger.driver import chunks
 from lazaretto.ledger.schema import known
 from lazaretto.names import check_name
@@ -74,9 +75,10 @@ def write(connection: sa.Connection, tenant: int, change: FingerprintChange) -> 
     if change.label is None:
         forget(connection, tenant, change.item)
         return
-    mark = "?" if connection.dialect.name == "sqlite" else "%s"
+    mark = driver.mark(connection)
     if change.keys:
-        connection.exec_driver_sql(
+        driver.write(
+            connection,
             f"INSERT INTO lz_known (tenant, kind, key, item, label) VALUES ({', '.join([mark] * 5)})"
             " ON CONFLICT (tenant, kind, key, item) DO UPDATE SET label = excluded.label",
             [(tenant, kind, key, change.item, change.label) for kind, key in change.keys],
@@ -85,14 +87,15 @@ def write(connection: sa.Connection, tenant: int, change: FingerprintChange) -> 
 
 def find(connection: sa.Connection, namespace: str, kind: str, keys: Sequence[str]) -> list[Fingerprint]:
     """The items a tenant knows under any of ``keys``: one statement, one index look-up each, however many are known."""
-    mark = "?" if connection.dialect.name == "sqlite" else "%s"
+    mark = driver.mark(connection)
     found: list[Fingerprint] = []
     for chunk in chunks(dict.fromkeys(keys)):
-        rows = connection.exec_driver_sql(
+        among, given = driver.among(connection, "key", chunk)
+        rows = driver.read(
+            connection,
             f"SELECT kind, key, item, label FROM lz_known WHERE kind = {mark}"
-            f" AND tenant = (SELECT tenant FROM lz_heads WHERE namespace = {mark})"
-            f" AND key IN ({', '.join([mark] * len(chunk))}) ORDER BY key, item",
-            (kind, namespace, *chunk),
+            f" AND tenant = (SELECT tenant FROM lz_heads WHERE namespace = {mark}) AND {among} ORDER BY key, item",
+            (kind, namespace, *given),
         )
         found.extend(Fingerprint(*row) for row in rows)
     return found

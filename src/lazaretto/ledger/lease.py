@@ -36,8 +36,10 @@ class Lease:
         with self._lock:
             connection, self._connection = self._connection, None
             if connection is not None:
+                with contextlib.suppress(exc.SQLAlchemyError):  # a server that is away has let go of it
+                    connection.execute(sa.text("SELECT pg_advisory_unlock_all()"))  # the end of a session takes a while
                 with contextlib.suppress(exc.SQLAlchemyError):
-                    connection.invalidate()  # ends the session, and the lock with it
+                    connection.invalidate()
                     connection.close()
             file, self._file = self._file, None
             if file is not None:

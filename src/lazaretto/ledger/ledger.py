@@ -45,7 +45,7 @@ from lazaretto.ledger.driver import gc_paused
 from lazaretto.ledger.encoding import GENESIS, Linker, check_time
 from lazaretto.ledger.item_state import ItemState
 from lazaretto.ledger.lease import Lease
-from lazaretto.ledger.reader import HEAD, LedgerReader
+from lazaretto.ledger.reader import LedgerReader
 from lazaretto.ledger.rebuild import Rebuilt
 from lazaretto.ledger.schema import events, signatures
 from lazaretto.ledger.signing import PublicKey, SigningKey, handover, head_statement
@@ -313,8 +313,7 @@ class Ledger(LedgerReader):
 
         with self._store.reading(snapshot=True) as connection:
             tenant = self._tenant(connection)
-            row = connection.execute(HEAD, {"namespace": self.namespace}).first()
-            seq, last = (0, GENESIS) if row is None else (int(row[0]), bytes(row[1]))
+            seq, last = queries.last_event(connection, self.namespace) or (0, GENESIS)
             root = merkle.root(merkle.stored_node(connection, tenant or 0), 0, seq)
         made = Checkpoint(self.namespace, seq, last.hex(), root.hex(), time.time())
         if self._key is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -31,14 +31,6 @@ _TENANT = sa.select(heads.c.tenant).where(heads.c.namespace == sa.bindparam("nam
 
 _TENANTS: WeakKeyDictionary[sa.Engine, dict[str, int]] = WeakKeyDictionary()
 """The numbers of tenants, by the store they are in."""
-_STATES = sa.select(items.c.id, items.c.hidden, items.c.superseded_by, items.c.erased, items.c.ruling).where(
-    items.c.tenant == sa.bindparam("tenant"), items.c.id.in_(sa.bindparam("ids", expanding=True))
-)
-_KNOWN = (
-    sa.select(items.c.id)
-    .join(heads, heads.c.tenant == items.c.tenant)
-    .where(heads.c.namespace == sa.bindparam("namespace"), items.c.id.in_(sa.bindparam("ids", expanding=True)))
-)
 
 # SQLite by itself would walk the whole chain to spare itself the sorting of a handful of rows
 _BY_SUBJECT = (
@@ -76,17 +68,16 @@ def _events_query(of_kinds: bool, about_one: bool) -> sa.Select[Any]:
 
 
 @lru_cache(maxsize=256)
-def _by_kind(kinds: tuple[str, ...], dialect: str) -> sa.TextualSelect:
-    """Events of some kinds past one, in order: each kind by its own index, merged.
+def _by_kind(kinds: tuple[str, ...], dialect: str, mark: str) -> str:
+    """Events of some kinds past one, in order: each kind by its own index, merged; parameters are the tenant and the
+    event for each kind, and then how many.
 
     Events of other kinds are never visited. ``kind IN (...)`` would walk the whole chain past ``after``, or sort.
     """
     names = ", ".join(column.name for column in events.c)
     table = "lz_events INDEXED BY lz_events_kind" if dialect == "sqlite" else "lz_events"
-    each = (
-        f"SELECT {names} FROM {table} WHERE tenant = :tenant AND kind = '{kind}' AND seq > :after" for kind in kinds
-    )
-    return sa.text(f"{' UNION ALL '.join(each)} ORDER BY seq LIMIT :size").columns(*events.c)
+    each = (f"SELECT {names} FROM {table} WHERE tenant = {mark} AND kind = '{kind}' AND seq > {mark}" for kind in kinds)
+    return f"{' UNION ALL '.join(each)} ORDER BY seq LIMIT {mark}"
 
 
 def read_events(
@@ -101,6 +92,7 @@ def read_events(
     """Events in order, page by page: a slow reader holds no transaction open, and long events fill no memory."""
     words = None if kinds is None else [EventKind(kind).value for kind in kinds]
     left, most = limit, _FIRST_PAGE
+    page: Sequence[EventRow]
     while left is None or left > 0:
         size = most if left is None else min(left, most)
         with store.reading() as connection:
@@ -110,10 +102,11 @@ def read_events(
                 chosen = [kind.value for kind in EventKind] if words is None else words
                 page = connection.execute(_BY_SUBJECT, {**known, "kinds": chosen}).all()
             elif subject is None and words:
-                given: dict[str, Any] = {"tenant": tenant, "after": after, "size": size}
-                page = connection.execute(_by_kind(tuple(dict.fromkeys(words)), store.dialect), given).all()
+                each = tuple(dict.fromkeys(words))
+                query = _by_kind(each, store.dialect, driver.mark(connection))
+                page = driver.read(connection, query, (*(tenant, after) * len(each), size))
             else:
-                given = {"tenant": tenant, "after": after, "size": size}
+                given: dict[str, Any] = {"tenant": tenant, "after": after, "size": size}
                 given |= {} if words is None else {"kinds": words}
                 given |= {} if subject is None else {"about": subject}
                 page = connection.execute(_events_query(words is not None, subject is not None), given).all()
@@ -170,6 +163,13 @@ def last_about(
         rows = _about(connection, tenant, chunk, kinds, last=True)
         found.update((subject, int(seq)) for subject, seq in rows)
     return found
+
+
+def last_event(connection: sa.Connection, namespace: str) -> tuple[int, bytes] | None:
+    """The number and hash of the last event; None where there is none."""
+    find = f"SELECT seq, hash FROM lz_heads WHERE namespace = {driver.mark(connection)}"
+    rows = driver.read(connection, find, (namespace,))
+    return (int(rows[0][0]), bytes(rows[0][1])) if rows else None
 
 
 def held_items(connection: sa.Connection, namespace: str) -> list[str]:
@@ -250,26 +250,42 @@ def _observations(namespace: str, rows: Iterable[EventRow]) -> list[Observation]
 
 
 @cache
-def _items_query(dialect: str, hidden: bool, of_agent: bool, of_channel: bool, by_id: bool) -> sa.Select[Any]:
+def _items_query(hidden: bool, of_agent: bool, of_channel: bool) -> sa.Select[Any]:
     tenant: sa.BindParameter[int] = sa.bindparam("tenant")
     query = (
         sa.select(events)
         .join(items, (items.c.tenant == events.c.tenant) & (items.c.seq == events.c.seq))
         .where(events.c.tenant == tenant, items.c.tenant == tenant)
+        # not for items by their ids: these tempt PostgreSQL, as long as it has counted nothing, to walk all such events
+        .where(events.c.kind == EventKind.SEEN.value, items.c.id == events.c.subject)
     )
-    if not by_id:  # these tempt PostgreSQL, as long as it has counted nothing, to walk all such events for each id
-        query = query.where(events.c.kind == EventKind.SEEN.value, items.c.id == events.c.subject)
     if not hidden:
         query = query.where(_VISIBLE)
     if of_agent:
         query = query.where(items.c.agent == sa.bindparam("writer"))
     if of_channel:
         query = query.where(items.c.channel == sa.bindparam("by"))
-    if by_id and dialect == "postgresql":  # the same statement however many there are: it is planned once
-        from sqlalchemy.dialects.postgresql import ARRAY
+    return query
 
-        return query.where(items.c.id == sa.any_(sa.bindparam("ids", type_=ARRAY(sa.Text))))
-    return query.where(items.c.id.in_(sa.bindparam("ids", expanding=True))) if by_id else query
+
+_BY_ID = (
+    f"SELECT {', '.join(f'lz_events.{column.name}' for column in events.c)} FROM lz_events"
+    " JOIN lz_items ON lz_items.tenant = lz_events.tenant AND lz_items.seq = lz_events.seq"
+)
+
+
+def _items_by_id(
+    connection: sa.Connection, namespace: str, ids: Sequence[str], hidden: bool, columns: Mapping[str, str]
+) -> Iterator[Observation]:
+    """Items of these ids, in no order, that have the given words in some columns of lz_items."""
+    tenant, mark = tenant_of(connection, namespace), driver.mark(connection)
+    shown = "" if hidden else f" AND {visible_sql()}"
+    words = "".join(f" AND lz_items.{name} = {mark}" for name in columns)
+    for chunk in chunks(ids):
+        among, given = driver.among(connection, "lz_items.id", chunk)
+        query = f"{_BY_ID} WHERE lz_events.tenant = {mark} AND lz_items.tenant = {mark}{shown}{words} AND {among}"
+        rows = driver.read(connection, query, (tenant, tenant, *columns.values(), *given))
+        yield from _observations(namespace, (row for row in rows if row[2] == EventKind.SEEN.value))
 
 
 def read_items(
@@ -283,20 +299,19 @@ def read_items(
     limit: int | None = None,
 ) -> list[Observation]:
     """A tenant's items: in the order of ``ids`` when given, else newest first; without ``hidden`` only visible ones."""
+    word = None if channel is None else Channel(channel).value
+    if ids is not None:
+        wanted = tuple(dict.fromkeys(ids))
+        columns = {name: value for name, value in (("agent", agent), ("channel", word)) if value is not None}
+        found = {item.id: item for item in _items_by_id(connection, namespace, wanted, hidden, columns)}
+        return [found[item] for item in wanted if item in found][:limit]
     given: dict[str, Any] = {"tenant": tenant_of(connection, namespace)}
     given |= {} if agent is None else {"writer": agent}
-    given |= {} if channel is None else {"by": Channel(channel).value}
-    dialect = connection.dialect.name
-    query = _items_query(dialect, hidden, agent is not None, channel is not None, ids is not None)
-    if ids is None:
-        # with an agent its index is walked backwards, else the chain itself: no sort either way
-        newest = events.c.seq.desc() if agent is None else items.c.seq.desc()
-        return _observations(namespace, connection.execute(query.order_by(newest).limit(limit), given))
-    found: dict[str, Observation] = {}
-    for chunk in chunks(dict.fromkeys(ids)):
-        rows = (row for row in connection.execute(query, {**given, "ids": chunk}) if row[2] == EventKind.SEEN.value)
-        found.update((item.id, item) for item in _observations(namespace, rows))
-    return [found[item] for item in dict.fromkeys(ids) if item in found][:limit]
+    given |= {} if word is None else {"by": word}
+    query = _items_query(hidden, agent is not None, channel is not None)
+    # with an agent its index is walked backwards, else the chain itself: no sort either way
+    newest = events.c.seq.desc() if agent is None else items.c.seq.desc()
+    return _observations(namespace, connection.execute(query.order_by(newest).limit(limit), given))
 
 
 def read_copies(connection: sa.Connection, namespace: str, origin: Observation) -> list[Observation]:
@@ -331,11 +346,12 @@ def observations_at(connection: sa.Connection, namespace: str, seqs: Sequence[in
 
 def read_states(connection: sa.Connection, namespace: str, ids: Iterable[str]) -> dict[str, ItemState]:
     """The present states of items; those the tenant does not have are left out."""
-    tenant = tenant_of(connection, namespace)
+    tenant, mark = tenant_of(connection, namespace), driver.mark(connection)
     found: dict[str, ItemState] = {}
     for chunk in chunks(dict.fromkeys(ids)):
-        rows = connection.execute(_STATES, {"tenant": tenant, "ids": chunk})
-        for item, hidden, superseded_by, erased, ruling in rows:
+        among, given = driver.among(connection, "id", chunk)
+        query = f"SELECT id, hidden, superseded_by, erased, ruling FROM lz_items WHERE tenant = {mark} AND {among}"
+        for item, hidden, superseded_by, erased, ruling in driver.read(connection, query, (tenant, *given)):
             word = None if ruling is None else Ruling(ruling)
             found[item] = ItemState(bool(hidden), superseded_by, bool(erased), word)
     return found
@@ -343,11 +359,15 @@ def read_states(connection: sa.Connection, namespace: str, ids: Iterable[str]) -
 
 def known_items(connection: sa.Connection, namespace: str, ids: Sequence[str]) -> set[str]:
     """The members of ``ids`` that are items of the tenant: one statement for any number within a policy's limits."""
-    return {
-        row[0]
-        for chunk in chunks(dict.fromkeys(ids), _MOST_IDS)
-        for row in connection.execute(_KNOWN, {"namespace": namespace, "ids": chunk})
-    }
+    found: set[str] = set()
+    for chunk in chunks(dict.fromkeys(ids), _MOST_IDS):
+        among, given = driver.among(connection, "lz_items.id", chunk)
+        query = (
+            "SELECT lz_items.id FROM lz_items JOIN lz_heads ON lz_heads.tenant = lz_items.tenant"
+            f" WHERE lz_heads.namespace = {driver.mark(connection)} AND {among}"
+        )
+        found.update(row[0] for row in driver.read(connection, query, (namespace, *given)))
+    return found
 
 
 def count_all(connection: sa.Connection, namespace: str) -> dict[str, Any]:

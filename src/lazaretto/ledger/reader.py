@@ -14,14 +14,10 @@ from lazaretto.ledger.encoding import GENESIS
 from lazaretto.ledger.fingerprints import Fingerprint
 from lazaretto.ledger.item_state import ItemState
 from lazaretto.ledger.refs import RefState
-from lazaretto.ledger.schema import heads
 from lazaretto.ledger.store import Store
 from lazaretto.ledger.vectors import Floats, Neighbour, VectorIndex
 from lazaretto.names import check_name, warn_old_name
 from lazaretto.types import Channel, Edge, EdgeKind, Event, EventKind, Head, Observation, Ref
-
-# made once: every query of the graph asks for the head first, and building the statement was half of that
-HEAD = sa.select(heads.c.seq, heads.c.hash).where(heads.c.namespace == sa.bindparam("namespace"))
 
 
 class LedgerReader:
@@ -166,8 +162,7 @@ class LedgerReader:
         if known is not None and known[0] == version:
             return known[1]
         with self._store.reading() as connection:
-            row = connection.execute(HEAD, {"namespace": self.namespace}).first()
-        seq, last = (0, GENESIS) if row is None else row
+            seq, last = queries.last_event(connection, self.namespace) or (0, GENESIS)
         head = Head(self.namespace, seq, last.hex())
         self._head = None if version is None else (version, head)
         return head

@@ -94,20 +94,21 @@ def add(connection: sa.Connection, tenant: int, rows: Sequence[tuple[int, str]])
     """Index the texts of memories, each under the number of the event that brought it."""
     if connection.dialect.name == "sqlite":
         ensure(connection, tenant)
-        connection.exec_driver_sql(
+        driver.write(
+            connection,
             f"INSERT INTO {_table(tenant)}(rowid, text) VALUES (?, ?)",
             [(seq, indexed_text(text)) for seq, text in rows],
         )
     else:
-        connection.exec_driver_sql(
+        driver.write(
+            connection,
             "INSERT INTO lz_search (tenant, seq, words) VALUES (%s, %s, to_tsvector('simple', %s))",
             [(tenant, seq, indexed_text(text)) for seq, text in rows],
         )
 
 
 def _exists(connection: sa.Connection, table: str) -> bool:
-    found = connection.exec_driver_sql("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,))
-    return found.first() is not None
+    return bool(driver.read(connection, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)))
 
 
 def ensure(connection: sa.Connection, tenant: int) -> None:

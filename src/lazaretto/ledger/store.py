@@ -85,6 +85,10 @@ _FRESH_S = 5.0
 itself."""
 
 
+_Selector: type[selectors.BaseSelector] = getattr(selectors, "PollSelector", selectors.SelectSelector)
+"""For one look at one connection: the default one asks the system four times for that."""
+
+
 class CommitUnsure(Exception):
     """The store failed while it committed: the work may or may not have been kept."""
 
@@ -202,9 +206,25 @@ def _postgres_engine(url: sa.URL, *, read_only: bool) -> sa.Engine:
 
 def _silent(connection: Any) -> bool:
     """Whether nothing has come that nobody asked for: a server that went away has closed the connection."""
-    with selectors.DefaultSelector() as selector:
+    with _Selector() as selector:
         selector.register(connection.fileno(), selectors.EVENT_READ)
         return not selector.select(0)
+
+
+@contextmanager
+def _committing_itself(connection: sa.Connection) -> Iterator[None]:
+    """Every statement inside is a transaction of its own. Set on the driver: by SQLAlchemy's own way it takes longer
+    than the statement."""
+    raw: Any = connection.connection.dbapi_connection
+    with driver.errors(connection, "autocommit"):
+        raw.autocommit = True
+    try:
+        yield
+    finally:
+        try:
+            raw.autocommit = False
+        except Exception:  # it was lost, or is in no state to be used again
+            connection.invalidate()
 
 
 class Store:
@@ -219,6 +239,7 @@ class Store:
         self.scrubbed = True
         """False while erased bytes may still lie in SQLite's log."""
         self._pid = os.getpid()
+        self._readers = engine.execution_options(**{COMMITTED: True})
         self._change_detector = ChangeDetector(engine) if engine.dialect.name == "sqlite" else None
 
     @classmethod
@@ -292,12 +313,19 @@ class Store:
     @contextmanager
     def reading(self, *, snapshot: bool = False) -> Iterator[sa.Connection]:
         """A connection for reading; with ``snapshot`` all its reads see one moment."""
-        with plain_store_errors(self.url), self._connect() as connection:
-            connection.execution_options(**{COMMITTED: True})
-            if self.dialect == "postgresql":
+        self._after_fork()
+        with plain_store_errors(self.url), self._readers.connect() as connection:
+            if snapshot:
+                if self.dialect == "postgresql":
+                    connection.execution_options(isolation_level="REPEATABLE READ")
+                connection.begin()
+                yield connection
+            elif self.dialect == "postgresql":
                 # a statement by itself sees one moment anyway: no BEGIN, no ROLLBACK, each a trip to the server
-                connection.execution_options(isolation_level="REPEATABLE READ" if snapshot else "AUTOCOMMIT")
-            yield connection
+                with _committing_itself(connection):
+                    yield connection
+            else:
+                yield connection
 
     def transact(self, work: Callable[[sa.Connection], T]) -> T:
         """Run ``work`` in one write transaction; when this returns, its writes are durable.

@@ -23,10 +23,11 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from lazaretto.errors import InputError
+from lazaretto.ledger import driver
 from lazaretto.ledger.driver import chunks
 from lazaretto.ledger.encoding import decode_body
 from lazaretto.ledger.item_state import visible_sql
-from lazaretto.ledger.schema import claims, events, items
+from lazaretto.ledger.schema import claims, events
 from lazaretto.types import EventKind
 
 ABOUT = "claims:"
@@ -46,15 +47,6 @@ _WORDS = DIMENSION // 64
 _RESCORED = 96
 _PAGE = 20_000
 Floats = NDArray[np.float32]
-_UNINDEXED = (
-    sa.select(items.c.seq, items.c.id)
-    .where(items.c.tenant == sa.bindparam("tenant"), items.c.seq > sa.bindparam("after"))
-    .where(items.c.channel == "memory", items.c.erased == 0)
-    .where(~sa.select(claims.c.item).where(claims.c.tenant == items.c.tenant, claims.c.item == items.c.id).exists())
-    .order_by(items.c.seq)
-    .limit(sa.bindparam("size"))
-)
-"""Memories past an event whose claims are not kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +162,9 @@ def record_of(kind: EventKind, subject: str, body: Mapping[str, Any] | None) -> 
 
 def add(connection: sa.Connection, tenant: int, item: str, seq: int, kept: KeptClaims) -> None:
     """Keep the claims of an item that event ``seq`` records; once kept, they stay as they are."""
-    mark = "?" if connection.dialect.name == "sqlite" else "%s"
-    connection.exec_driver_sql(
+    mark = driver.mark(connection)
+    driver.write(
+        connection,
         f"INSERT INTO lz_claims (tenant, id, item, place, start, stop, cell, vector) VALUES ({', '.join([mark] * 8)})",
         [(tenant, seq * PLACES + row[0], item, *row) for row in kept.rows],
     )
@@ -223,8 +216,13 @@ def drop(connection: sa.Connection, tenant: int, subjects: Iterable[str]) -> Non
 
 def unindexed(connection: sa.Connection, tenant: int, after: int, limit: int) -> list[tuple[int, str]]:
     """Memories past an event that have no claims kept, oldest first: event number and id."""
-    known = {"tenant": tenant, "after": after, "size": limit}
-    return [(int(seq), str(item)) for seq, item in connection.execute(_UNINDEXED, known)]
+    mark = driver.mark(connection)
+    query = (
+        f"SELECT seq, id FROM lz_items WHERE tenant = {mark} AND seq > {mark} AND channel = 'memory' AND erased = 0"
+        " AND NOT EXISTS (SELECT 1 FROM lz_claims WHERE lz_claims.tenant = lz_items.tenant"
+        f" AND lz_claims.item = lz_items.id) ORDER BY seq LIMIT {mark}"
+    )
+    return [(int(seq), str(item)) for seq, item in driver.read(connection, query, (tenant, after, limit))]
 
 
 class _Cell:
@@ -266,13 +264,13 @@ class VectorIndex:
 
     def follow(self, connection: sa.Connection, tenant: int) -> None:
         """Take in the rows that were added since the last time."""
-        mark = "?" if connection.dialect.name == "sqlite" else "%s"
+        mark = driver.mark(connection)
         query = (
             f"SELECT id, cell, vector FROM lz_claims WHERE tenant = {mark} AND id > {mark} ORDER BY id LIMIT {_PAGE}"
         )
         with self._lock:
             while True:
-                page = connection.exec_driver_sql(query, (tenant, self._last)).fetchall()
+                page = driver.read(connection, query, (tenant, self._last))
                 if not page:
                     return
                 numbers = np.array([row[0] for row in page], np.int64)
@@ -346,17 +344,14 @@ def _rescored(
     """The nearest ``enough`` claims of items that may be seen, fewer where there are no more among ``numbers``; and how
     many of these are farther than ``least``, whether they may be seen or not."""
     # plain look-ups rather than a join: a planner without statistics would walk all items for it
-    rows: list[sa.Row[Any]] = []
-    mark = "?" if connection.dialect.name == "sqlite" else "%s"
+    rows: list[Sequence[Any]] = []
     for chunk in chunks(numbers):
-        among, given = _among(connection, "id", chunk)
-        query = f"SELECT item, start, stop, vector FROM lz_claims WHERE {among} AND tenant = {mark}"
-        rows += connection.exec_driver_sql(query, (*given, tenant)).fetchall()
+        among, given = driver.among(connection, "id", chunk)
+        query = f"SELECT item, start, stop, vector FROM lz_claims WHERE {among} AND tenant = {driver.mark(connection)}"
+        rows += driver.read(connection, query, (*given, tenant))
     if not rows:
         return [], 0
-    vectors = (
-        np.frombuffer(b"".join(bytes(tuple(row)[3]) for row in rows), np.int8).reshape(-1, DIMENSION).astype(np.float32)
-    )
+    vectors = np.frombuffer(b"".join(bytes(row[3]) for row in rows), np.int8).reshape(-1, DIMENSION).astype(np.float32)
     norms = np.linalg.norm(vectors, axis=1) * max(float(np.linalg.norm(vector)), 1e-9)
     cosines = vectors @ vector / np.maximum(norms, 1e-9)
     order = np.argsort(-cosines, kind="stable")
@@ -379,17 +374,9 @@ def _rescored(
 def _seen(connection: sa.Connection, tenant: int, names: Iterable[str], hidden: bool) -> set[str]:
     """The members of ``names`` that may be seen; with ``hidden`` the held ones too."""
     shown = "erased = 0 AND superseded_by IS NULL" if hidden else visible_sql("lz_items")
-    mark = "?" if connection.dialect.name == "sqlite" else "%s"
     found: set[str] = set()
     for chunk in chunks(names):
-        among, given = _among(connection, "id", chunk)
-        query = f"SELECT id FROM lz_items WHERE tenant = {mark} AND {among} AND {shown}"
-        found.update(row[0] for row in connection.exec_driver_sql(query, (tenant, *given)))
+        among, given = driver.among(connection, "id", chunk)
+        query = f"SELECT id FROM lz_items WHERE tenant = {driver.mark(connection)} AND {among} AND {shown}"
+        found.update(row[0] for row in driver.read(connection, query, (tenant, *given)))
     return found
-
-
-def _among(connection: sa.Connection, column: str, values: Sequence[Any]) -> tuple[str, Sequence[Any]]:
-    """A condition and its parameters; in PostgreSQL the statement is the same for any number of values."""
-    if connection.dialect.name == "sqlite":
-        return f"{column} IN ({', '.join('?' * len(values))})", values
-    return f"{column} = ANY(%s)", [list(values)]

@@ -62,6 +62,8 @@ class HeldIndex:
     def held(self, items: Sequence[str]) -> set[str]:
         """The given items that are held."""
         with self._lock:
+            if not (items or self._is_held or self._numbers):  # nothing is asked, and nothing kept that may be erased
+                return set()
             self._follow()
             if len(self._is_held) > MOST_ITEMS:
                 self._empty()
