@@ -18,7 +18,8 @@ from typing import Any
 from lazaretto.gates.memory.claims.across import another_value_across
 from lazaretto.gates.memory.claims.comparison import Overlap, meeting
 from lazaretto.gates.memory.claims.extraction import claims_of
-from lazaretto.gates.memory.claims.judge import LEAST_COSINE, ClaimJudge, NearPair
+from lazaretto.gates.memory.claims.judge import LEAST_COSINE, ClaimJudge
+from lazaretto.gates.memory.claims.pairs import NearPair
 from lazaretto.gates.memory.claims.quiet import shared_quiet_head
 from lazaretto.gates.memory.claims.update_rule import ChangeRule
 from lazaretto.models.minilm import claim_minilm

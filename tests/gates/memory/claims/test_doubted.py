@@ -8,7 +8,8 @@ pytest.importorskip("onnxruntime", reason="needs the gates extra")
 
 from lazaretto.gates.memory.claims.comparison import Overlap, meeting
 from lazaretto.gates.memory.claims.extraction import claims_of
-from lazaretto.gates.memory.claims.judge import ClaimJudge, NearPair
+from lazaretto.gates.memory.claims.judge import ClaimJudge
+from lazaretto.gates.memory.claims.pairs import NearPair
 from lazaretto.models.minilm import claim_minilm
 from lazaretto.types import Channel, Observation
 

@@ -11,7 +11,8 @@ pytest.importorskip("onnxruntime", reason="needs the gates extra")
 
 from lazaretto.gates.memory.claims.comparison import Overlap
 from lazaretto.gates.memory.claims.extraction import claims_of
-from lazaretto.gates.memory.claims.judge import ClaimJudge, NearPair
+from lazaretto.gates.memory.claims.judge import ClaimJudge
+from lazaretto.gates.memory.claims.pairs import NearPair
 from lazaretto.gates.memory.claims.relation import Related
 from lazaretto.processor_time import ProcessorTime, given
 from lazaretto.types import Channel, Observation
@@ -23,7 +24,7 @@ class Model:
     def __init__(self, whole: ProcessorTime) -> None:
         self.whole, self.read = whole, 0
 
-    def compare(self, pairs: Sequence[Any], bars: Any = None, *, at_once: bool = False) -> list[Related]:
+    def compare(self, pairs: Sequence[Any], bars: Any = None) -> list[Related]:
         self.read += len(pairs)
         self.whole._left -= len(pairs)
         return [Related(0.1, 0.1, 0.1, 0.7)] * len(pairs)

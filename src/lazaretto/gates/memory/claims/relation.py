@@ -159,13 +159,15 @@ class RelationModel:
         bars: Sequence[Sequence[float]] | None = None,
         *,
         at_once: bool = False,
+        rough: bool = False,
     ) -> list[Related]:
         """One answer per pair of an old and a new claim, with the cosine of the two as the index has it.
 
         Where that is faster, pairs are read in eight bits, and in full precision where that answer is near to a bar;
         elsewhere in full precision at once. ``bars`` names for each pair the probabilities of a conflict at which the
         caller decides otherwise (default: all of the calibration's; that of agreement always counts). ``at_once``: all
-        of them in full precision, where most answers would be near to a bar. A pair is read once: crews repeat
+        of them in full precision, where most answers would be near to a bar. ``rough``: none of them is read again,
+        however near to a bar. A pair is read once: crews repeat
         themselves, and a text is compared again when its support is counted.
         """
         keys = [_key(*pair) for pair in pairs]
@@ -177,8 +179,14 @@ class RelationModel:
         answers.update(
             (key, kept) for key in asked if key not in answers and (kept := self._known.get(key)) is not None
         )
-        for full in (True,) if at_once else self._passes:
-            fresh = [k for k in asked if k not in answers or (full and self._unsure(answers[k], at[k]))]
+        passes = (True,) if at_once else self._passes[:1] if rough else self._passes
+        for full in passes:
+            fresh = [
+                k
+                for k in asked
+                if k not in answers
+                or (full and not answers[k].full and (at_once or self._unsure(answers[k].related, at[k])))
+            ]
             if not fresh:
                 continue
             read = self._compare([asked[key] for key in fresh], self._full if full else self._quick)
@@ -187,11 +195,9 @@ class RelationModel:
                 self._known.put(key, answers[key])
         return [answers[key].related for key in keys]
 
-    def _unsure(self, answer: _Answer, bars: Iterable[float]) -> bool:
+    def _unsure(self, answer: Related, bars: Iterable[float]) -> bool:
         """Whether full precision might say something else that matters."""
-        if answer.full:
-            return False
-        conflict, agrees = _log_odds(answer.related.conflict), _log_odds(answer.related.agrees)
+        conflict, agrees = _log_odds(answer.conflict), _log_odds(answer.agrees)
         near = any(abs(conflict - _log_odds(bar)) < _NEAR for bar in bars)
         return near or abs(agrees - _log_odds(self.calibration.agree_at)) < _NEAR
 
@@ -244,6 +250,16 @@ def together(first: Related, second: Related) -> Related:
     return Related(
         first.agrees * rest, first.contradicts * opposed, first.updates * opposed, first.none * rest, twice=True
     )
+
+
+def may_reach(rough: Related, bar: float) -> bool:
+    """Whether a conflict that was read in eight bits, by one model or by both, could reach a bar in full precision."""
+    return _log_odds(rough.conflict) + _NEAR >= _log_odds(bar)
+
+
+def agrees_or_not(rough: Related, bar: float) -> bool:
+    """Whether full precision could not change on which side of a bar an agreement of both models lies."""
+    return abs(_log_odds(rough.agrees) - _log_odds(bar)) >= 2 * _NEAR
 
 
 def _key(old: Claim, new: Claim, cosine: float) -> bytes:

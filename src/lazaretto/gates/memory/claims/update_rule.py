@@ -119,11 +119,10 @@ def may_change(
 
     ``own``: it is the writer's own word (``own_word``); ``support`` and ``opposition`` are independent voices. A held
     item is no voice against one that is trusted more.
-    """  # fmt: skip
-    if own and new.wrote(old) and new.trust >= old.trust:
-        return "maker"
-    if _is_trusted(new, old, rule) if sensitive else new.trust >= old.trust:
-        return "trust"
+    """
+    alone = may_alone(new, old, sensitive=sensitive, own=own, rule=rule)
+    if alone:
+        return alone
     if sensitive and not rule.sensitive_voices:
         return ""
     least = max(rule.voice_trust, rule.sensitive_voice_trust) if sensitive else rule.voice_trust
@@ -131,6 +130,13 @@ def may_change(
     itself = new.trust >= least
     needed = max(rule.sensitive_voices if sensitive else rule.voices, len(opposition) + 1)
     return "voices" if len(heard) + itself >= needed else ""
+
+
+def may_alone(new: Witness, old: Witness, *, sensitive: bool, own: bool, rule: ChangeRule) -> str:
+    """The same whoever else speaks for or against it: ``maker``, ``trust``, or empty."""
+    if own and new.wrote(old) and new.trust >= old.trust:
+        return "maker"
+    return "trust" if (_is_trusted(new, old, rule) if sensitive else new.trust >= old.trust) else ""
 
 
 def _is_trusted(new: Witness, old: Witness, rule: ChangeRule) -> bool:
