@@ -53,7 +53,7 @@ def test_an_untrusted_page_may_not_change_what_a_person_said(guard: SyncGuard) -
     assert guard.ledger.verify().ok
 
 
-def test_pairs_that_meet_in_nothing_and_are_far_apart_are_not_read_unless_something_is_opposed(
+def test_pairs_that_meet_in_nothing_and_are_far_apart_are_not_read(
     guard: SyncGuard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
@@ -75,7 +75,7 @@ def test_pairs_that_meet_in_nothing_and_are_far_apart_are_not_read_unless_someth
     guard.remember(APPROVAL, agent="ann", source="direct_user")
     assert asked == []
     assert guard.remember(WAIVED, agent="reader", source="untrusted_document").ruling is Ruling.QUARANTINE
-    assert {APPROVAL, lamps} <= set(asked)
+    assert APPROVAL in asked and lamps not in asked, "nor for agreement, where something is opposed"
 
 
 def test_repeating_much_that_is_known_hides_no_change(guard: SyncGuard) -> None:
