@@ -40,7 +40,7 @@ def read_checked(file: Path, model: str) -> bytes:
     """A file's bytes; ``ModelUnavailable`` where it should ship with this version but differs from it.
 
     ``model`` is its name in errors. Files in other folders, which a user trained, are read unchecked, but for those
-    that ``expect`` was told of.
+    that ``expect`` named.
     """
     try:
         data = file.read_bytes()
