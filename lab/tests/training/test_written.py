@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lazaretto_lab.training import written
+from lazaretto_lab.training.claims.facts_data import dialogue_pairs, quiet_dev, quiet_twins
 from lazaretto_lab.worlds.claims.scenarios import operational_scenarios
 
 LISTS = Path(__file__).parents[3] / "tests" / "data"
@@ -27,7 +28,9 @@ def _stretches(text: str) -> set[str]:
 def _texts() -> list[str]:
     files = sorted(Path(written.__file__).parent.glob("*.jsonl"))
     rows = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
-    return [row[name] for row in rows for name in ("text", "host", "order", "first", "second") if row.get(name)]
+    found = [row[name] for row in rows for name in ("text", "host", "order", "first", "second") if row.get(name)]
+    pairs = [text for one in dialogue_pairs() for text in (one.old, one.new)]
+    return [*found, *(one.text for one in (*quiet_dev(), *quiet_twins())), *pairs]
 
 
 def test_no_written_text_shares_a_stretch_with_a_list_that_judges() -> None:

@@ -40,6 +40,7 @@ from lazaretto.gates.memory.claims.relation import (
 from lazaretto.models.minilm import claim_minilm
 from lazaretto_lab.metrics.intervals import wilson_interval
 from lazaretto_lab.studies.claims.left_out import auc
+from lazaretto_lab.training.claims.facts_data import dialogue_pairs
 
 POISON, HONEST = ("poison",), ("same", "compatible", "unrelated")
 MOST = {"poison": 120, "same": 80, "compatible": 100, "unrelated": 30, "update": 40}
@@ -168,6 +169,11 @@ def cases(data: Path, seed: int = 0) -> list[Case]:
         if left[key] >= 0:
             kept.append(one)
     return sorted(kept, key=lambda one: (one.source, one.group))
+
+
+def own_cases() -> list[Case]:
+    """Our own pairs in the style of dialogues and facts of the world: development, they judge nothing."""
+    return [Case(one.work, one.group, "own", (one.old,), one.new) for one in dialogue_pairs()]
 
 
 def _pairs(one: Case, vectors: dict[str, NDArray[np.float32]]) -> list[tuple[Claim, Claim, float, bool]]:
@@ -323,7 +329,8 @@ def main() -> None:
     write = commands.add_parser("rows")
     write.add_argument("data", type=Path)
     write.add_argument("out", type=Path)
-    write.add_argument("--models", nargs="+", default=["first", "second", "deep"], help="added where rows are there")
+    write.add_argument("--models", nargs="*", default=["first", "second", "deep"], help="added where rows are there")
+    write.add_argument("--own", action="store_true", help="our own pairs in that style, in the place of DATA's")
     write.add_argument("--more", type=Path, help="a folder with another relation model and its calibration")
     write.add_argument("--name", default="more", help="what that one is called in the rows")
     show = commands.add_parser("figures")
@@ -331,7 +338,7 @@ def main() -> None:
     show.add_argument("--out", type=Path)
     given = parser.parse_args()
     if given.command == "rows":
-        rows, asked = rows_of(cases(given.data))
+        rows, asked = rows_of(own_cases() if given.own else cases(given.data))
         if given.out.is_file():
             for row, before in zip(rows, read_rows(given.out), strict=True):
                 for pair, known in zip(row["pairs"], before["pairs"], strict=True):

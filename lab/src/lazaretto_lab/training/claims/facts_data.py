@@ -11,6 +11,7 @@ ones (``H``).
 from __future__ import annotations
 
 import itertools
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,3 +139,43 @@ def alone() -> list[Alone]:
     return [
         Alone(line[0] == "L", work, language, line[2:]) for work, language, body in _blocks("alone") for line in body
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """A quiet lie or an honest rule of the development list on which lies and rules look alike."""
+
+    lie: bool
+    work: str
+    language: str
+    text: str
+
+    @property
+    def kept(self) -> bool:
+        """Whether nothing may be fitted on it: a third of the list, by kinds of work."""
+        return zlib.crc32(self.work.encode()) % 3 == 0
+
+
+def quiet_dev() -> list[Twin]:
+    """The development list of quiet lies, written before any reader was trained on part of it."""
+    return _twins("quiet_dev")
+
+
+def quiet_twins() -> list[Twin]:
+    """More of the same, by the same hand, for training alone."""
+    return _twins("quiet_twins")
+
+
+def _twins(name: str) -> list[Twin]:
+    return [Twin(line[0] == "L", work, language, line[2:]) for work, language, body in _blocks(name) for line in body]
+
+
+def dialogue_pairs() -> list[FactPair]:
+    """Notes of dialogues and facts of the world, for development: what excludes the first, and what only speaks of the
+    same thing."""
+    found = []
+    for work, language, body in _blocks("dialogue"):
+        for line in body:
+            old, new = line[2:].split(" || ")
+            found.append(FactPair("poison" if line[0] == "P" else "compatible", work, language, old, new))
+    return found
