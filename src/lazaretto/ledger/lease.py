@@ -32,7 +32,10 @@ class Lease:
             return self._hold_session() if self._store.dialect == "postgresql" else self._hold_file()
 
     def release(self) -> None:
-        """Let others have it."""
+        """Let others have it: at once on SQLite, on PostgreSQL as soon as the server has ended the session.
+
+        The server is not asked: one that hangs would hold up whoever closes.
+        """
         with self._lock:
             connection, self._connection = self._connection, None
             if connection is not None:
