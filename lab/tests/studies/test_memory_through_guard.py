@@ -16,8 +16,8 @@ from lazaretto_lab.studies.memory.through_guard import GuardDefence, OneByOne
 from lazaretto_lab.worlds.shared_memory import Scenario, simulate
 from lazaretto_lab.worlds.shared_memory.world import MendResult
 
-SMALL = Scenario(seed=31, rounds=27, per_domain=1, poison=None, ratio=0.15, quiet_rounds=14)
-CLOSED = (16, 22)
+SMALL = Scenario(seed=31, rounds=16, per_domain=1, poison=None, ratio=0.15, quiet_rounds=9)
+CLOSED = (10, 13)
 """Rounds after which every guard is closed, and opened again from its ledger."""
 
 
