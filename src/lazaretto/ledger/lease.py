@@ -34,15 +34,13 @@ class Lease:
     def release(self) -> None:
         """Let others have it: at once on SQLite, on PostgreSQL as soon as the server has ended the session.
 
-        The server is not asked: one that hangs would hold up whoever closes.
+        The server is not asked: a server that hangs would delay the close.
         """
         with self._lock:
             connection, self._connection = self._connection, None
             if connection is not None:
-                with contextlib.suppress(exc.SQLAlchemyError):  # a server that is away has let go of it
-                    connection.execute(sa.text("SELECT pg_advisory_unlock_all()"))  # the end of a session takes a while
                 with contextlib.suppress(exc.SQLAlchemyError):
-                    connection.invalidate()
+                    connection.invalidate()  # ends the session, and the lock with it
                     connection.close()
             file, self._file = self._file, None
             if file is not None:

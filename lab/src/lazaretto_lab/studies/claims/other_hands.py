@@ -173,7 +173,7 @@ def cases(data: Path, seed: int = 0) -> list[Case]:
 
 def own_cases() -> list[Case]:
     """Our own pairs in the style of dialogues and facts of the world: development, they judge nothing."""
-    return [Case(one.work, one.group, "own", (one.old,), one.new) for one in dialogue_pairs()]
+    return [Case(pair.work, pair.group, "own", (pair.old,), pair.new) for pair in dialogue_pairs()]
 
 
 def _pairs(one: Case, vectors: dict[str, NDArray[np.float32]]) -> list[tuple[Claim, Claim, float, bool]]:

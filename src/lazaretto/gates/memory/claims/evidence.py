@@ -33,7 +33,8 @@ def conflict_evidence(
     opposed: Sequence[ComparedPair], seen: Mapping[str, Witness], against: Sequence[Witness], new: Witness,
     why: Mapping[str, str], believed: float, sensitive: bool,
 ) -> tuple[Evidence, ...]:  # fmt: skip
-    """What a text contradicts or changes, and why it may; ``why`` is empty for each item where it may not."""
+    """Evidence of the claims that a text contradicts or changes; ``why`` gives the reason why it may, by item, or is
+    empty where it may not."""
     refused = not all(why.values())
     items = [f.item.id for f in opposed]
     count = len(against)
@@ -62,7 +63,7 @@ def conflict_evidence(
 
 
 _REASONS = {
-    "maker": "whoever made the claim changes it",
+    "maker": "the maker of the claim changes it",
     "trust": "its source is trusted at least as much",
     "voices": "enough independent voices say the same",
     "progress": "a piece of work went on",

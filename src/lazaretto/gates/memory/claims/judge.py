@@ -239,7 +239,7 @@ class ClaimJudge:
         trust: Mapping[SourceClass, float],
     ) -> tuple[list[NearPair], list[NearPair]]:  # fmt: skip
         """The pairs to read, and those that need no reading because provenance settles them: the writer may change the
-        known claim whoever else speaks, so that no conflict could hold the text.
+        known claim even if others oppose it, so that no conflict could hold the text.
 
         Such a pair is read all the same where the new claim could end the old memory, where that costs nothing, and
         where a person would look at a possible conflict.
@@ -494,7 +494,7 @@ def _surest(found: Sequence[ComparedPair]) -> list[ComparedPair]:
 
 
 def _renewed(found: Sequence[ComparedPair], again: Sequence[ComparedPair]) -> list[ComparedPair]:
-    """What was found, with pairs that were read again as they were read last: there may have been no time for all."""
+    """The pairs found, each with its last reading: there may have been no time to read all again."""
     last = {(f.item.id, f.old.start, f.new.start): f for f in (*found, *again)}
     return _surest(list(last.values()))
 

@@ -1,4 +1,4 @@
-"""Both relation models read pairs of claims, no more exactly than what is decided by the answer asks for.
+"""Both relation models read pairs of claims, only as exactly as the decision needs.
 
 A pair is read in eight bits first, by both models where the first finds a possible conflict. Full precision takes more
 than twice as long, so it is left out where it could not bring the pair to a bar of its own (decision 0117).
@@ -69,15 +69,15 @@ class PairModels:
         some = [p for p in near if not p.partial and is_doubtful(p.old, p.new, p.cosine, p.meeting)][:MOST_DOUBTED]
         if self._given is not None or not some:
             return []
-        some = [p for p, one in zip(some, self._rough(some), strict=True) if may_reach(one, DOUBT_FROM)]
+        some = [p for p, rough in zip(some, self._rough(some), strict=True) if may_reach(rough, DOUBT_FROM)]
         if not some:
             return []  # no second model need be loaded
         at = self._second.calibration.doubt_at
         some = [p for p, both in zip(some, self._rough_both(some), strict=True) if may_reach(both, at)]
         first = self.first.compare(list(map(_claims, some)), at_once=True)
-        sure = [(p, one) for p, one in zip(some, first, strict=True) if one.conflict >= DOUBT_FROM]
+        sure = [(p, answer) for p, answer in zip(some, first, strict=True) if answer.conflict >= DOUBT_FROM]
         second = self._second.compare([_claims(p) for p, _ in sure], at_once=True)
-        both = [(p, together(one, two)) for (p, one), two in zip(sure, second, strict=True)]
+        both = [(p, together(answer, other)) for (p, answer), other in zip(sure, second, strict=True)]
         return [
             ComparedPair(p.new, p.old, p.item, p.cosine, p.partial, Overlap.OPPOSED, related)
             for p, related in both
@@ -118,7 +118,7 @@ class PairModels:
         if not pairs:
             return []
         second = self._second.compare(list(map(_claims, pairs)), rough=True)
-        return [together(one, two) for one, two in zip(self._rough(pairs), second, strict=True)]
+        return [together(*answers) for answers in zip(self._rough(pairs), second, strict=True)]
 
 
 def _claims(pair: NearPair) -> tuple[Claim, Claim, float]:

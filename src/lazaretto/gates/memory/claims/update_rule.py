@@ -133,7 +133,7 @@ def may_change(
 
 
 def may_alone(new: Witness, old: Witness, *, sensitive: bool, own: bool, rule: ChangeRule) -> str:
-    """The same whoever else speaks for or against it: ``maker``, ``trust``, or empty."""
+    """The reason that holds without counting voices: ``maker``, ``trust``, or empty."""
     if own and new.wrote(old) and new.trust >= old.trust:
         return "maker"
     return "trust" if (_is_trusted(new, old, rule) if sensitive else new.trust >= old.trust) else ""
