@@ -31,7 +31,7 @@ _SECRET = (
     r"contraseñas?|códigos? (?:de verificación|de un solo uso))"
 )
 _READ_OUT = (
-    r"(?:read (?:out|aloud|back)|read(?:s)? (?:\w+ ){0,4}?(?:aloud|out to|back to)|dictated (?:to|over|on) (?:\w+ ){0,2}?(?:phone|callers?|customers?|clients?)|(?:t(?:old)|given|given out|passed on) (?:\w+ ){0,3}?(?:on|over|by) (?:the )?phone|"
+    r"(?:read (?:out|aloud|back)|read(?:s)? (?:\w+ ){0,4}?(?:aloud|out to|back to)|dictated (?:to|over|on) (?:\w+ ){0,2}?(?:phone|callers?|customers?|clients?)|(?:told|given|given out|passed on) (?:\w+ ){0,3}?(?:on|over|by) (?:the )?phone|"
     r"(?:tells?|gives?) (?:\w+ ){0,5}?(?:on|over|by) (?:the )?phone|"
     r"am telefon (?:\w+ ){0,3}?(?:vorgelesen|durchgegeben|genannt|gesagt)|vorgelesen|liest (?:\w+ ){0,4}?vor|(?:lu|lus|donnés?|dictés?|communiqués?) (?:\w+ ){0,2}?(?:au|par) téléphone|"
     r"(?:dicta|dictan|da|dan|dice|dicen) (?:\w+ ){0,3}?por teléfono)"
