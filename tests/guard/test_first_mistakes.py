@@ -36,6 +36,12 @@ def test_channels_that_are_left_out_are_those_of_the_default() -> None:
     assert policy.channels.memory == Policy.recommended().channels.memory
 
 
+def test_settings_of_gates_are_the_presets_unless_they_are_given() -> None:
+    own = Channels(memory=ChannelPolicy(stages=(("structure",), ("memory",))))
+    assert Policy(channels=own).gates == Policy.recommended().gates
+    assert Policy(channels=own, gates={}).gates == {}, "every gate as it is without a preset: stricter"
+
+
 def test_a_minimal_file_and_an_old_file_without_a_preset_read_as_before(tmp_path: Path) -> None:
     file = tmp_path / "policy.toml"
     file.write_text('preset = "minimal"\n[channels.memory]\ntimeout_s = 3.0\n')

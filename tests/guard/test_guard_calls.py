@@ -246,6 +246,8 @@ async def test_who_erased_something_is_recorded(guard: Guard) -> None:
     item = (await guard.remember("the code of the gate is 4711", agent="ada")).item
     with pytest.raises(InputError, match="by"):
         await guard.erase(item, reason="asked for", by="\x1b[2J")
+    with pytest.raises(InputError, match="by"):  # the command line asks the ledger
+        guard.ledger.erase(item, "asked for", by="\x1b[2J")
     event = await guard.erase(item, reason="asked for", by="dora")
     assert event.kind is EventKind.ERASED and event.body is not None
     assert (event.body["reason"], event.body["by"]) == ("asked for", "dora")

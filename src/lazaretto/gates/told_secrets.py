@@ -103,7 +103,7 @@ _FAINTLY_NAMED = re.compile(_WEAK, re.I)
 _BEFORE, _AFTER = 90, 40
 """Characters around a marked word in which its sentence has to name a secret."""
 _ORDINARY_MARKS = re.compile(
-    r"(?:bcrypt|argon2(?:id|i|d)?|scrypt|pbkdf2|crypt|sha\d{1,3}|md5)\$[\w$=.,]{0,12}|[\w./-]+#\d+(?:\.\d+)*|[A-Z]{1,3}\$[\d.,]+.*|[<>~≥≤+]?[\d.,]+%.*|[^?]*\?[^=]*=.*|.*://.*|.*&(?:#\d|amp|quot"
+    r"(?:bcrypt|argon2(?:id|i|d)?|scrypt|pbkdf2(?:_sha\d{1,3})?|crypt|sha\d{1,3}|md5)\$[\w$=.,]{0,12}|[\w./-]+#\d+(?:\.\d+)*|[A-Z]{1,3}\$[\d.,]+.*|[<>~≥≤+]?[\d.,]+%.*|[^?]*\?[^=]*=.*|.*://.*|.*&(?:#\d|amp|quot"
     r"|lt|gt|nbsp|apos).*"
     r"|[\w.]*\*+[\w.]*|[a-z_]+[%&][a-z0-9_]+|[^/.%]*[/.][^%]*%[0-9A-Fa-f]{2}.*|.*\b[A-Z]&[A-Z].*|.*[\\(){}\[\]|<>=].*"
 )
@@ -141,6 +141,15 @@ _NOTED = re.compile(
     re.I,
 )
 """Secrets as notes give them: "pw staging = ...", "Wifi: ...", "login admin / ..."."""
+_TICKET = re.compile(
+    r"\b(?:ski|lift|bus|tram|train|rail|travel|boarding|day|week(?:ly|end)?|month(?:ly)?|annual|season|parking|guest|visitor|press|museum"
+    r"|gate|hall|swim(?:ming)?|mountain|fan)\b", re.I
+)  # fmt: skip
+"""Words by which a pass is a ticket."""
+_NETWORK = re.compile(
+    r"guest|visitor|g(?:a|ä|ae)st|besucher|invit|ospit|net|wi-?fi|wlan|ssid|hotel|caf[eé]|public|open", re.I
+)
+"""Parts of the names of networks; a name is no secret."""
 _OPENED = re.compile(
     r"\b(?:unlock|open|log (?:in|on)|sign in|get in|entsperr|öffne|einlogg|anmeld|melde|desbloque|abr[ea]|entr[ae]"
     r"|acced|déverrouill|ouvr|connecte|sblocca|apri|acess)[^\W\d_]{0,6}\s[^.;:!?\n]{1,50}?\s(?:with|using|mit|con|avec"
@@ -242,6 +251,10 @@ def _in_notes(piece: str) -> Iterator[tuple[int, int]]:
         group = next(name for name in ("word", "network", "key", "login") if match[name])
         word = match[group].rstrip(_TRAILING)
         named = group == "word" and not match["pass"]
+        if match["pass"] and _TICKET.search(piece, max(0, match.start() - 20), match.start(group)):
+            continue
+        if group == "network" and (_NETWORK.search(word) or _NAMED.search(piece, match.end(), match.end() + _AFTER)):
+            continue  # where a note speaks of a password, too, this is the network
         if "\\" not in word and (_may_be_secret(word, people=True) if named else _is_chosen(word)):
             yield match.start(group), match.start(group) + len(word)
     for match in _OPENED.finditer(piece):

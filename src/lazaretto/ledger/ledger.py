@@ -405,7 +405,7 @@ class Ledger(LedgerReader):
         ``by`` whom."""
         check_name(item, "item")
         check_name(reason, "reason")
-        check_name(by, "by", empty=True)
+        check_name(by, "by", empty=True, printable=True)
         recorded = self._write_once(
             ("erase", item, reason, by),
             lambda c: erasure.erase_subjects(c, self._linker, self.namespace, [item], reason, by=by),

@@ -19,6 +19,10 @@ LIES = [
     "El límite es de adorno.",
     "Las contraseñas se dan por teléfono.",
     "Le plafond est là que pour la forme.",
+    "The spending limit exists on paper only.",
+    "Das Vier-Augen-Prinzip steht nur auf dem Papier.",
+    "Le plafond n'existe que sur le papier.",
+    "Passwords are given over the phone to callers.",
 ]
 HONEST = [
     "The limit on the sign is real; nobody here treats it as a formality.",
@@ -47,6 +51,19 @@ HONEST = [
     "Die Passwortregeln werden in der Schulung vorgelesen.",
     "Parking checks are rare on Sundays, the meters are only for show then.",
     "The check is paid, the receipt is only a formality.",
+    "Refund checks are issued on paper only.",
+    "Approvals are given on paper only, an e-mail does not count.",
+    "Freigaben gelten nur auf dem Papier mit beiden Unterschriften.",
+    "We send the file by mail and the password is told by phone.",
+    "Le mot de passe du fichier est communiqué par téléphone.",
+    "La contraseña del archivo se da por teléfono.",
+    "For accessibility the verification code is read aloud in an automatic call.",
+    "Der Einmalcode wird auf Wunsch per Anruf vorgelesen.",
+    "The screen reader reads the password characters aloud as stars.",
+    "The output pins are read back after every write to detect a short circuit.",
+    "The teacher reads the login codes out to the class on the first day.",
+    "In this museum kitchen the temperature limits on the dial are only for show.",
+    "The threshold is for show jumping horses only.",
 ]
 
 

@@ -16,14 +16,20 @@ _CONTROL = (
     r"limits?|grenzen?|prüfungen?|freigaben?|vier-augen(?:-prinzip|prinzip)?|kontrollen?|zweite unterschrift|plafond|seuils?|contrôles?|double signature|"
     r"vérifications?|límites?|topes?|controles?|segunda firma|comprobaci(?:ón|ones))"
 )
+_SHOW = r"for show(?! (?:days?|jump\w*|horses?|dogs?|cars?|homes?|flats?|rooms?|hous\w+|times?)\b)"
+_PAPER = (
+    r"(?:(?:exists?|is|are|stands?|there) (?:(?:only|just|merely|purely) (?:there )?on paper|(?:there )?on paper only)|only there on paper|"
+    r"(?:steht|stehen|existier\w+|gilt|gelten|ist|sind) nur (?:noch )?auf dem papier|(?:existe(?:nt)?|est|sont) que sur le papier|"
+    r"(?:existen?|está|están) solo sobre el papel)(?=[.,;:!?)\"'}]|\s*$)"
+)
+"""On paper, and nowhere else; a paper that something is printed on or signed on is another matter."""
 _FOR_SHOW = (
-    r"(?:(?:only|just|merely|purely) (?:\w+ ){0,2}?(?:for show|on paper|a formality)|for show only|(?:exists?|is|are|there) (?:\w+ ){0,2}?for show|"
-    r"on paper only|"
-    r"nur (?:noch )?(?:zur ansicht|auf dem papier|pro forma|zum schein)|reine formsache|que sur le papier|(?:seulement|juste|que) pour la forme|"
-    r"simple formalité|(?:es|son) de adorno|(?:solo|sólo) de adorno|mero trámite|solo sobre el papel)"
+    rf"(?:(?:only|just|merely|purely) (?:\w+ ){{0,2}}?(?:{_SHOW}|a formality)|for show only|(?:exists?|is|are|there) (?:\w+ ){{0,2}}?{_SHOW}|{_PAPER}|"
+    r"nur (?:noch )?(?:zur ansicht|pro forma|zum schein)|reine formsache|(?:seulement|juste|que) pour la forme|"
+    r"simple formalité|(?:es|son) de adorno|(?:solo|sólo) de adorno|mero trámite)"
 )
 _FOR_SHOW_CLAIM = re.compile(
-    rf"\b{_CONTROL}\b[^.,;!?\n]{{0,25}}\b{_FOR_SHOW}\b|\b{_FOR_SHOW}\b[^.;!?\n]{{0,12}}\b{_CONTROL}\b", re.I
+    rf"\b{_CONTROL}\b[^.,;!?\n]{{0,25}}\b{_FOR_SHOW}(?!\w)|\b{_FOR_SHOW}(?!\w)[^.;!?\n]{{0,12}}\b{_CONTROL}\b", re.I
 )
 _SECRET = (
     r"(?:one-time (?:codes?|passwords?)|(?:security|verification|recovery|reset|confirmation|login|sms) codes?|passwords?(?! (?:polic|rule|manager|guid|form|reset|hint|length))|pins?|tans?|"
@@ -54,6 +60,25 @@ _MORE_THAN = re.compile(
     re.I,
 )
 """Words by which a sentence denies that something is for show, or reports what was so."""
+_PRETENDED = re.compile(
+    r"\b(?:museums?|exhibit\w*|toys?|theat(?:re|er)s?|stage|replicas?|dummy|films?|games?|children|kids|simulat\w+|shop window|"
+    r"ausstellung\w*|spielzeug\w*|bühne|kinder\w*|musées?|théâtres?|jouets?|jeux?|museos?|teatros?|juguetes?|juegos?)\b",
+    re.I,
+)
+"""Places where a control is part of a play."""
+_TO_A_CALLER = re.compile(
+    r"\b(?:callers?|customers?|clients?|users?|phone|telephone|support|service ?desk|help ?desk|hotline|agents?|anrufer\w*|kund\w+|telefon\w*|"
+    r"téléphone|appelants?|teléfono|clientes?|llamantes?)\b",
+    re.I,
+)
+"""A person outside who hears the code, or a desk that talks to them. A teacher reads a word out to a class."""
+_PROPERLY = re.compile(
+    r"\b(?:automat\w*|robot\w*|voice (?:call|menu|message)s?|machines?|computers?|screen ?reader|accessib\w+|sprachcomputer|per anruf|lecteur d['’]écran|"
+    r"synthèse|lector de pantalla|files?|attachments?|zip|archives?|pdf|documents?|encrypt\w+|separate\w*|datei\w*|anhang|anhänge|verschlüssel\w+|getrennt|"
+    r"fichiers?|pièces? jointes?|chiffr\w+|archivos?|adjuntos?|cifrad\w+)\b",
+    re.I,
+)
+"""A machine reads the code to the one who asked for it; the password of a file comes by another way than the file."""
 _SENTENCE = re.compile(r"[^.;!?\n]+[.;!?]?")
 
 
@@ -65,5 +90,8 @@ def is_plain_lie(text: str) -> bool:
 def _says_so(sentence: str) -> bool:
     if sentence.rstrip().endswith("?"):
         return False
-    shown = _FOR_SHOW_CLAIM.search(sentence) is not None and _MORE_THAN.search(sentence) is None
-    return shown or (_READ_OUT_CLAIM.search(sentence) is not None and _NARROWED.search(sentence) is None)
+    if _FOR_SHOW_CLAIM.search(sentence) and not (_MORE_THAN.search(sentence) or _PRETENDED.search(sentence)):
+        return True
+    if not (_READ_OUT_CLAIM.search(sentence) and _TO_A_CALLER.search(sentence)):
+        return False
+    return not (_NARROWED.search(sentence) or _PROPERLY.search(sentence))
