@@ -160,7 +160,7 @@ _BESIDE = re.compile(
     re.I,
 )
 """Secrets beside what they open: without a sign, after a user's name, or behind the network."""
-_SAID = frozenset({"user", "key"})
+_FOLLOWED = frozenset({"user", "key"})
 """Groups whose words say that a secret follows; the others could be followed by a name."""
 _JOINED = re.compile(r"[^\W\d_]{2}[_-]?(?!(?:19|20)\d\d)\d{1,4}[_-]?[^\W\d_]{2}")
 """Words with a number between them, and no year; things and versions have theirs at the end."""
@@ -285,7 +285,7 @@ def _in_notes(piece: str) -> Iterator[tuple[int, int]]:
         word = match[group].rstrip(_TRAILING)
         if group == "pass" and _TICKET.search(piece, max(0, match.start() - 20), match.start(group)):
             continue
-        if _is_chosen(word) and (group in _SAID or _JOINED.search(word)):
+        if _is_chosen(word) and (group in _FOLLOWED or _JOINED.search(word)):
             yield match.start(group), match.start(group) + len(word)
     for match in _OPENED.finditer(piece):
         word = match["word"].rstrip(_TRAILING)
