@@ -311,6 +311,7 @@ def test_secrets_beside_what_they_open_are_taken_out(text: str, secret: str) -> 
         "Clave del wifi: preguntad en recepción.",
         "Code for the wifi is on the receipt.",
         "Key for the wifi cabinet is on hook 12.",
+        "The code for the wifi poster is QR2026Poster, print it in A3.",
         "Wifi: Eduroam2026X",
         "WLAN: Campus-Roaming2026",
         "Schlüssel zum WLAN-Schrank hängt bei Hannes.",

@@ -141,6 +141,10 @@ _NOTED = re.compile(
     re.I,
 )
 """Secrets as notes give them: "pw staging = ...", "Wifi: ...", "login admin / ..."."""
+_PLACE = (
+    r"\b(?:\s(?:in|of|at|on|for|im|am|auf|für|vom|von|en|de|del|di|da|do|dans|du|para|pour|per)\s[^.:;!?\n]{1,40}?)?"
+)
+"""Where a network is; other words behind it name a thing, as in "the wifi poster"."""
 _BESIDE = re.compile(
     rf"{_PASS}\s(?:for|to|of|für|fürs|zum|zur|vom|para|de|del|pour|per|da|do)\s(?:(?:the|das|den|die|der|el|la|le|il|o|a)\s|l['’])?"
     r"(?:intranet|extranet|vpn|web-?mail|e-?mail|mailbox|portal|portail|till|cash (?:desk|register)|kasse|alarm|safe"
@@ -156,7 +160,7 @@ _BESIDE = re.compile(
     rf"['\"`«“„]?(?P<opener>[^\s'\"`,;»”]{{8,60}}){_LAST}"
     rf"|\b(?:the|my|our|new)\spass{_OF}{_IS}['\"`«“„]?(?P<pass>[^\s'\"`,;»”]{{8,60}}){_LAST}"
     r"|\b(?:key|code|schlüssel|clave|clé|chave|chiave)\s(?:of|for|to|zum|vom|fürs|für|del?|du|pour|para|per|do)\s"
-    rf"(?:(?:the|das|el|la|le|il|o)\s)?(?:wi-?fi|wlan)\b[^.:;!?\n]{{0,40}}?{_IS}['\"`«“„]?(?P<key>[^\s'\"`,;»”]{{8,60}}){_LAST}",
+    rf"(?:(?:the|das|el|la|le|il|o)\s)?(?:wi-?fi|wlan){_PLACE}{_IS}['\"`«“„]?(?P<key>[^\s'\"`,;»”]{{8,60}}){_LAST}",
     re.I,
 )
 """Secrets beside what they open: without a sign, after a user's name, or behind the network."""
