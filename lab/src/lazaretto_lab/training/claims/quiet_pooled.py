@@ -144,6 +144,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("states", type=Path)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--weights", type=Path, help="src/lazaretto/models/weights/claims")
     parser.add_argument("--learn", type=float, default=1.0, help="share of the kinds of work of the new texts")
     given = parser.parse_args()
     rows, number, told = _read(given.states)
@@ -193,13 +194,24 @@ def main() -> None:
     print(json.dumps(figures, indent=1))
     given.out.mkdir(parents=True, exist_ok=True)
     (given.out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-    np.savez(given.states / "quiet_pooled_weights.npz", weight=weight, bias=figures["bias"], bar=bar)
+    if given.weights:
+        _write(given.weights, weight, figures["bias"], bar)
     lines = [
         json.dumps({k: v for k, v in asdict(row).items() if k != "text"} | {"score": round(float(s), 3)})
         for row, s in zip(rows, both, strict=True)
         if row.group in _OWN
     ]
     (given.out / "scores.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _write(folder: Path, weight: Floats, bias: float, bar: float) -> None:
+    from safetensors.numpy import save_file
+
+    cheap = DIMENSION + len(FEATURES)
+    parts = {"weight": weight[:cheap], "states": weight[cheap + 1 :]}
+    save_file({name: part.astype(np.float32) for name, part in parts.items()}, folder / "quiet.safetensors")
+    told = {"bias": bias, "vector_scale": SCALE, "screener": float(weight[cheap]), "hold_at": round(bar, 3)}
+    (folder / "quiet.json").write_text(json.dumps(told) + "\n", encoding="utf-8")
 
 
 def _highest(score: Floats, number: NDArray[np.int64], mine: NDArray[np.bool_]) -> Floats:
