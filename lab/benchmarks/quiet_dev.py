@@ -24,7 +24,7 @@ Row = dict[str, Any]
 
 def judged() -> list[Row]:
     """A row for each text: whether it is held, and what words and screener say of its most suspicious claim."""
-    from lazaretto.gates.memory.claims.quiet import shared_quiet_head
+    from lazaretto.gates.memory.claims.quiet import SCREENER_ADDS, SCREENER_SHARE, shared_quiet_head
     from lazaretto.gates.memory.claims.reader import shared_reader
     from lazaretto.gates.memory.text_screener import shared_screener
     from lazaretto_lab.training.claims.facts_data import quiet_dev
@@ -36,7 +36,9 @@ def judged() -> list[Row]:
         scored = []
         for claim, vector in claims:
             words, screener = head.score(claim, vector), shared_screener().quiet_lie(claim.text)
-            scored.append((head.with_screener(claim, words), words, screener))
+            scored.append(
+                (words + min(SCREENER_ADDS[1], max(SCREENER_ADDS[0], SCREENER_SHARE * screener)), words, screener)
+            )
         both, words, screener = (round(x, 3) for x in max(scored))
         rows.append({
             "work": one.work, "language": one.language, "lie": one.lie, "kept": one.kept,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.models.language import Stretch, without
-from lazaretto.models.minilm import DIMENSION, Encoder, Tokens, split_heads
+from lazaretto.models.minilm import Encoder, Tokens, split_heads
 from lazaretto.models.weight_files import Arrays, read_weights
 from lazaretto.processor_time import is_over, worked
 from lazaretto.reading.text import reading_of
@@ -141,16 +141,6 @@ _Marked = tuple[Tokens, NDArray[np.float32]]
 """A window, with a logit per head and token."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
-    """What one pass makes of a window."""
-
-    marks: NDArray[np.float32]
-    """A logit per head and token."""
-    mean: NDArray[np.float32]
-    """The mean of its states."""
-
-
 class TextScreener:
     """Loads once, screens many."""
 
@@ -159,7 +149,7 @@ class TextScreener:
         adapter, head = split_heads(arrays)
         self._heads, self._biases = head["weight"], head["bias"]
         self._encoder = Encoder(adapter, int8=True)
-        self._read: KeptTexts[_Look] = KeptTexts(_KEPT_BYTES, lambda look: int(look.marks.nbytes + look.mean.nbytes))
+        self._read: KeptTexts[NDArray[np.float32]] = KeptTexts(_KEPT_BYTES, lambda marks: int(marks.nbytes))
 
     def screen(self, texts: Sequence[str], most_seconds: float = MOST_SECONDS) -> list[Screening]:
         """One screening per text, in order; at most so long for each."""
@@ -220,13 +210,7 @@ class TextScreener:
 
     def quiet_lie(self, text: str) -> float:
         """The logit that a statement would weaken a control, or send something of the crew's to a new place."""
-        return self.quiet_signs(text)[0]
-
-    def quiet_signs(self, text: str) -> tuple[float, NDArray[np.float32]]:
-        """That logit, and the mean of the states of the window that has it."""
-        looks = [(window, self._look(window)) for _, window in chosen_windows([View("plain", text)])[0]]
-        scored = [(_pooled(window, look.marks[_QUIET]), look.mean) for window, look in looks]
-        return max(scored, key=lambda one: one[0], default=(-math.inf, np.zeros(DIMENSION, np.float32)))
+        return self._strongest(text, _QUIET)
 
     def poison_in_description(self, text: str) -> float:
         """The logit that the description of a tool has something in it that a tool need not say."""
@@ -237,19 +221,13 @@ class TextScreener:
         return max((_pooled(window, self._marks(window)[head]) for _, window in windows), default=-math.inf)
 
     def _marks(self, window: Tokens) -> NDArray[np.float32]:
-        """A logit per head and token."""
-        return self._look(window).marks
-
-    def _look(self, window: Tokens) -> _Look:
-        """From one pass; a window that comes again is not read again."""
+        """A logit per head and token, from one pass; a window that comes again is not read again."""
         key = digest(" ".join(map(str, window.ids)))
-        look = self._read.get(key)
-        if look is None:
-            states = self._encoder.token_states([window.ids])[0]
-            marks = np.asarray(self._heads @ states.T + self._biases[:, None], np.float32)
-            look = _Look(marks, states.mean(axis=0))
-            self._read.put(key, look)
-        return look
+        marks = self._read.get(key)
+        if marks is None:
+            marks = self._heads @ self._encoder.token_states([window.ids])[0].T + self._biases[:, None]
+            self._read.put(key, marks)
+        return np.asarray(marks, np.float32)
 
     def _marked(self, readings: Sequence[View], until: float) -> tuple[dict[View, list[_Marked]], bool]:
         """Every window that there was time for, and whether these are all."""

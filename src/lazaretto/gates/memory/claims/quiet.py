@@ -1,9 +1,8 @@
 """Quiet poison: a rule that weakens a control or sends the crew's things elsewhere, and contradicts nothing known.
 
-A logistic head reads the claim's vector (all-MiniLM-L6-v2) and plain words (``quiet_words``); where these find it
-possible, it also reads what the screener makes of it: its logit for quiet lies, and the mean of its states. A finding
-is no proof: it only asks for a person, and only about sources that may not decide such things. A few lies are plain by
-their words (``plain_lies``).
+A logistic head reads the claim's vector (all-MiniLM-L6-v2) and plain words (``quiet_words``); where it finds the claim
+possible, the screener's head for quiet lies reads it too. A finding is no proof: it only asks for a person, and only
+about sources that may not decide such things. A few lies are plain by their words (``plain_lies``).
 """
 
 from __future__ import annotations
@@ -26,12 +25,10 @@ from lazaretto.processor_time import left
 
 WEIGHTS = Path(__file__).parents[3] / "models" / "weights" / "claims"
 SCREENER_SHARE = 1 / 3
-"""What a logit of the screener is multiplied with before it is cut (``SCREENER_ADDS``)."""
+"""Weight of a logit of the screener beside the log-odds of the words."""
 SCREENER_ADDS = (-1.0, 3.0)
-"""The most that a logit of the screener can take off and add."""
-MOST_ADDED = 2.0
-"""What the screener can add in all, as good as always: of 332 lies that are held five need more. A claim that stays
-below the bar even so is not read by it."""
+"""The most that the screener can take off and add. A claim that stays below the bar even so is not read again; one that
+the words alone call a lie stays one."""
 PLAIN = 0.95
 """The probability that is given for a lie that is plain by its words: of 19,454 honest texts written for training none
 has such a sentence."""
@@ -53,8 +50,7 @@ class QuietHead:
 
     def __init__(self, weights: Path = WEIGHTS) -> None:
         arrays, fitted = read_weights(weights / "quiet.safetensors", weights / "quiet.json", "the head of quiet poison")
-        self._weight, self._states = (np.asarray(arrays[name], np.float64) for name in ("weight", "states"))
-        self._screener = float(fitted["screener"])
+        self._weight = np.asarray(arrays["weight"], np.float64)
         self._bias, self._scale = float(fitted["bias"]), float(fitted["vector_scale"])
         self.hold_at = float(fitted["hold_at"])
 
@@ -63,20 +59,14 @@ class QuietHead:
         x = np.concatenate([np.asarray(vector, np.float64) * self._scale, quiet_features(claim)])
         return float(x @ self._weight) + self._bias
 
-    def with_screener(self, claim: Claim, score: float) -> float:
-        """The same with what the screener makes of the claim."""
-        logit, mean = shared_screener().quiet_signs(claim.text)
-        least, most = SCREENER_ADDS
-        score += self._screener * min(most, max(least, SCREENER_SHARE * logit))
-        return score + float(mean @ self._states) * self._scale / max(float(np.linalg.norm(mean)), 1e-12)
-
     def _by_both(self, claim: Claim, vector: Floats) -> float:
         score = self.score(claim, vector)
-        if score < self.hold_at - MOST_ADDED:
+        least, most = SCREENER_ADDS
+        if score < self.hold_at - most:
             return score
         if left() <= 0:  # no time to ask: a person does
-            return score + MOST_ADDED
-        return self.with_screener(claim, score)
+            return score + most
+        return score + min(most, max(least, SCREENER_SHARE * shared_screener().quiet_lie(claim.text)))
 
     def find(self, claims: Iterable[tuple[Claim, Floats]]) -> Quiet | None:
         """The claim that most needs a person; none where none does."""
