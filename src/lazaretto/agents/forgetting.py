@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from lazaretto.agents.album import AlbumItem
 from lazaretto.agents.turn import AgentState
+from lazaretto.names import warn_old_name
 
 Alike = Callable[[AlbumItem, AlbumItem], bool]
 """Whether a memory is a near-duplicate of one that was removed."""
@@ -25,11 +26,17 @@ class SweepResult:
 
 
 def sweep(
-    agents: Sequence[AgentState], gone: Iterable[AlbumItem], alike: Alike | None = None, sentences: Iterable[str] = ()
+    agents: Sequence[AgentState],
+    gone: Iterable[AlbumItem],
+    alike: Alike | None = None,
+    sentences: Iterable[str] = (),
+    *,
+    said: Iterable[str] | None = None,
 ) -> SweepResult:
-    """Look through every album. ``sentences``: sentences of the removed memories, taken out of histories as well."""
+    """Look through every album. ``sentences``: sentences of the removed memories, taken out of histories as well.
+    ``said``: its old name."""
     removed = {album_item.key: album_item for album_item in gone}
-    spoken = frozenset(sentences)
+    spoken = frozenset(sentences if said is None else _by_old_name("sweep", said))
     cleaned, contacts = [], []
     verdicts: dict[str, bool] = {}
     for agent in agents:
@@ -46,9 +53,17 @@ def sweep(
     return SweepResult(tuple(cleaned), tuple(key for key, near in verdicts.items() if near), tuple(contacts))
 
 
-def purge(agent: AgentState, keys: Iterable[str], sentences: Iterable[str] = ()) -> AgentState:
-    """The agent without these memories, and without chats in which one of these sentences was spoken."""
-    spoken = frozenset(sentences)
+def _by_old_name(function: str, sentences: Iterable[str]) -> Iterable[str]:
+    warn_old_name(f"{function}(said=)", "sentences=", depth=4)
+    return sentences
+
+
+def purge(
+    agent: AgentState, keys: Iterable[str], sentences: Iterable[str] = (), *, said: Iterable[str] | None = None
+) -> AgentState:
+    """The agent without these memories, and without chats in which one of these sentences was spoken. ``said``: the
+    old name of ``sentences``."""
+    spoken = frozenset(sentences if said is None else _by_old_name("purge", said))
     records = tuple(r for r in agent.history if r.question not in spoken and r.answer not in spoken)
     return replace(agent, album=agent.album.without(keys), history=replace(agent.history, records=records))
 

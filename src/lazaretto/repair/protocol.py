@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import wraps
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from lazaretto.errors import InputError
@@ -57,6 +58,19 @@ class RepairView:
         """Old name of ``objection``; it goes in 0.3."""
         warn_old_name("view.judge", "view.objection")
         return self.objection
+
+
+if not TYPE_CHECKING:
+    _by_fields = RepairView.__init__
+
+    @wraps(_by_fields)
+    def _by_old_name_too(self, *given, **named):
+        if "judge" in named:
+            warn_old_name("RepairView(judge=)", "objection=")
+            named["objection"] = named.pop("judge")
+        _by_fields(self, *given, **named)
+
+    RepairView.__init__ = _by_old_name_too
 
 
 def hops_of(descendants: bool, max_hops: int | None) -> int | None:
