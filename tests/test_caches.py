@@ -50,7 +50,6 @@ NO_CONTENT = {
     "models/recording.py": {"_answers"},  # a recording that the caller made
     "models/weight_files.py": {"_manifest"},
     "policy/plugins.py": {"_read_points"},
-    "policy/policy.py": {"_recommended_channel"},
     "policy/presets/__init__.py": {"_table"},
     "policy/settings.py": {"_adapter"},
     "provenance/adjacency.py": {"_recent"},  # edges between item ids
@@ -60,23 +59,19 @@ NO_CONTENT = {
 }
 """Caches that hold nothing of contents, or not beyond one call."""
 CLEARED = {
+    "gates/foresight/community.py": {"removed"},  # by ``Foresight.clear``
+    "gates/foresight/ledger_memory.py": {"_histories"},
     "pictures/__init__.py": {"known"},  # by ``also_forget``
 }
 FOLLOWS_ERASURES = {
     "actions/known_claims.py": {"_read"},  # of one call
     "actions/mind.py": {"_known", "_read", "_looks"},  # read anew at the agent's next call (``CallLog._take``)
+    "gates/content/casebook.py": {"_cases"},  # and those who keep one let it go (``LiveLibrary.clear``)
     "gates/memory/record_watch.py": {"_kept"},  # numbers of records
     "ingest/read_history.py": {"_read"},  # item ids
     "provenance/taint.py": {"_read"},  # of one question
 }
 """Working state that follows the events of erasure, or lives for one question."""
-KEEPS_CONTENT = {
-    "gates/content/casebook.py": {"_cases"},  # go with their item in the process that rechecks, not in others
-    "gates/foresight/community.py": {"removed"},  # memories that foresight removed, to know others like them
-    "gates/foresight/ledger_memory.py": {"_histories"},  # each agent's last chats, which rehearsals read
-}
-"""Known to keep contents after an erasure."""
-
 _NAME = re.compile(
     r"_?(cache|known|seen|images|texts|answers|answered|judged|facts|read|recent|kept|looks|cases|histories|removed)\Z"
 )
@@ -110,7 +105,7 @@ def test_every_cache_is_cleared_with_the_others_or_is_known_to_hold_nothing() ->
         if file.name != "kept_texts.py" and (names := set(_caches(file)))
     }
     listed: dict[str, set[str]] = {}
-    for table in (NO_CONTENT, CLEARED, FOLLOWS_ERASURES, KEEPS_CONTENT):
+    for table in (NO_CONTENT, CLEARED, FOLLOWS_ERASURES):
         for name, names in table.items():
             listed.setdefault(name, set()).update(names)
     assert found == listed, "use KeptTexts or @remembered for what is made of contents, or say here why not"
