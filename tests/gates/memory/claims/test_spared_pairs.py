@@ -82,6 +82,24 @@ def test_a_page_that_the_maker_read_is_not_their_word(crew: SyncGuard, passes: l
     assert passes
 
 
+@pytest.mark.parametrize("principal", [None, "mcp:foreign"])
+@pytest.mark.parametrize("channel", ["tool", "document", "message"])
+def test_a_tools_answer_is_not_the_word_of_the_agent_that_reads_it(
+    crew: SyncGuard, passes: list[tuple[str, bool]], channel: str, principal: str | None
+) -> None:
+    """It is recorded under the reader's name, and so passed as the maker's change of all that the reader had from
+    tools; read by any other agent, the same answer was held."""
+    page = crew.check("A list of limits.", agent="clerk", channel="tool", source="tool_output_external")
+    crew.remember(LIMIT, agent="clerk", parents=[page.item])
+    again = LIMIT.replace("1550", "9000")
+    told = {"channel": channel, "source": "tool_output_external", "principal": principal}
+    for reader in ("clerk", "visitor"):
+        held = crew.check(again, agent=reader, **told)
+        assert held.rule == "memory:changes_known_claim" and not held.allowed
+    assert crew.remember(again, agent="clerk", parents=[page.item]).rule == "memory:changes_known_claim"
+    assert crew.remember(again, agent="clerk").allowed, "the maker may change it"
+
+
 def test_what_a_clerk_makes_from_a_page_is_read(crew: SyncGuard, passes: list[tuple[str, bool]]) -> None:
     crew.remember(LIMIT, agent="clerk")
     page = crew.check("A page about invoices.", agent="clerk", channel="document", source="untrusted_document")
