@@ -7,6 +7,7 @@ mistake.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 import warnings
 from collections.abc import Sequence
@@ -30,6 +31,11 @@ CONFUSABLE: dict[int, str] = {
 }
 """Foreign letter -> the Latin letter it looks like."""
 
+_LATIN = re.compile(r"LATIN (?:SMALL |CAPITAL )?LETTER (?:SMALL CAPITAL )?([A-Z])(?: WITH .+)?")
+_ALIKE = str.maketrans("0i1|ӏѵѡ", "ollllvw")
+_PAIRS = {"rn": "m", "vv": "w"}
+"""Letters and digits that look alike in many typefaces: of names, where a person would not notice the difference."""
+
 MAX_KIND = 20
 """Longest kind of a principal, which stands before its name."""
 MAX_PRINCIPAL = 2 * MAX_NAME + 1
@@ -37,10 +43,21 @@ MAX_PRINCIPAL = 2 * MAX_NAME + 1
 
 
 def look_of(name: str) -> str:
-    """A name as people read it: names that differ in case, spacing, signs, accents or look-alike letters are one."""
+    """A name as people read it: names that differ in case, spacing, signs, accents or look-alike letters and digits are
+    one."""
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", name))
-    folded = plain.translate(CONFUSABLE).casefold().translate(CONFUSABLE)
+    folded = "".join(map(_latin, plain.translate(CONFUSABLE))).casefold().translate(CONFUSABLE).translate(_ALIKE)
+    for pair, letter in _PAIRS.items():
+        folded = folded.replace(pair, letter)
     return "".join(filter(str.isalnum, folded)) or folded
+
+
+def _latin(letter: str) -> str:
+    """The plain letter of a Latin one with a stroke or hook, or in the form of a small capital, as Unicode names it."""
+    if letter.isascii():
+        return letter
+    found = _LATIN.fullmatch(unicodedata.name(letter, ""))
+    return found[1] if found else letter
 
 
 def check_name(value: object, field: str, *, empty: bool = False, printable: bool = False, most: int = MAX_NAME) -> str:
