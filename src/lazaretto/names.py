@@ -7,14 +7,17 @@ mistake.
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 from lazaretto.errors import InputError, TooLarge
 
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
 MAX_NAME = 512
 """Longest id, agent or namespace, in characters."""
 
@@ -120,3 +123,19 @@ def check_ids(values: object, field: str, most: int) -> tuple[str, ...]:
 def warn_old_name(old: str, new: str, depth: int = 3) -> None:
     """Warn the caller of an old name that has ``new`` in its place; ``depth`` as of ``warnings.warn``."""
     warnings.warn(f"{old} is now {new}; the old name goes in 0.3", DeprecationWarning, stacklevel=depth)
+
+
+def old_argument(owner: str, old: str, new: str) -> Callable[[Callable[Given, Made]], Callable[Given, Made]]:
+    """Decorator of a function whose argument ``new`` had another name: that one works still, with a warning."""
+
+    def renamed(work: Callable[Given, Made]) -> Callable[Given, Made]:
+        @functools.wraps(work)
+        def called(*given: Given.args, **named: Given.kwargs) -> Made:
+            if old in named:
+                warn_old_name(f"{owner}({old}=)", f"{new}=")
+                named[new] = named.pop(old)
+            return work(*given, **named)
+
+        return called
+
+    return renamed

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from lazaretto.agents.album import AlbumItem
 from lazaretto.agents.turn import AgentState
-from lazaretto.names import warn_old_name
+from lazaretto.names import old_argument
 
 Alike = Callable[[AlbumItem, AlbumItem], bool]
 """Whether a memory is a near-duplicate of one that was removed."""
@@ -25,18 +25,13 @@ class SweepResult:
     """Agents that held a copy or hold a near-duplicate."""
 
 
+@old_argument("sweep", "said", "sentences")
 def sweep(
-    agents: Sequence[AgentState],
-    gone: Iterable[AlbumItem],
-    alike: Alike | None = None,
-    sentences: Iterable[str] = (),
-    *,
-    said: Iterable[str] | None = None,
+    agents: Sequence[AgentState], gone: Iterable[AlbumItem], alike: Alike | None = None, sentences: Iterable[str] = ()
 ) -> SweepResult:
-    """Look through every album. ``sentences``: sentences of the removed memories, taken out of histories as well.
-    ``said``: its old name."""
+    """Look through every album. ``sentences``: sentences of the removed memories, taken out of histories as well."""
     removed = {album_item.key: album_item for album_item in gone}
-    spoken = frozenset(sentences if said is None else _by_old_name("sweep", said))
+    spoken = frozenset(sentences)
     cleaned, contacts = [], []
     verdicts: dict[str, bool] = {}
     for agent in agents:
@@ -53,17 +48,10 @@ def sweep(
     return SweepResult(tuple(cleaned), tuple(key for key, near in verdicts.items() if near), tuple(contacts))
 
 
-def _by_old_name(function: str, sentences: Iterable[str]) -> Iterable[str]:
-    warn_old_name(f"{function}(said=)", "sentences=", depth=4)
-    return sentences
-
-
-def purge(
-    agent: AgentState, keys: Iterable[str], sentences: Iterable[str] = (), *, said: Iterable[str] | None = None
-) -> AgentState:
-    """The agent without these memories, and without chats in which one of these sentences was spoken. ``said``: the
-    old name of ``sentences``."""
-    spoken = frozenset(sentences if said is None else _by_old_name("purge", said))
+@old_argument("purge", "said", "sentences")
+def purge(agent: AgentState, keys: Iterable[str], sentences: Iterable[str] = ()) -> AgentState:
+    """The agent without these memories, and without chats in which one of these sentences was spoken."""
+    spoken = frozenset(sentences)
     records = tuple(r for r in agent.history if r.question not in spoken and r.answer not in spoken)
     return replace(agent, album=agent.album.without(keys), history=replace(agent.history, records=records))
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from functools import wraps
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from lazaretto.errors import InputError
-from lazaretto.names import warn_old_name
+from lazaretto.names import old_argument, warn_old_name
 from lazaretto.provenance.carrying import reused_content
 from lazaretto.types import Correction, Observation, RepairPlan
 
@@ -61,16 +60,7 @@ class RepairView:
 
 
 if not TYPE_CHECKING:
-    _by_fields = RepairView.__init__
-
-    @wraps(_by_fields)
-    def _by_old_name_too(self, *given, **named):
-        if "judge" in named:
-            warn_old_name("RepairView(judge=)", "objection=")
-            named["objection"] = named.pop("judge")
-        _by_fields(self, *given, **named)
-
-    RepairView.__init__ = _by_old_name_too
+    RepairView.__init__ = old_argument("RepairView", "judge", "objection")(RepairView.__init__)
 
 
 def hops_of(descendants: bool, max_hops: int | None) -> int | None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -73,16 +73,17 @@ class Foresight:
             self.memory = self.memory.anew(self.mode)
             self._outdated = False
 
-    @contextmanager
-    def _round(self) -> Iterator[None]:
-        with self._lock:
-            self._in_round = True
-        try:
-            yield
-        finally:
+    @asynccontextmanager
+    async def _round(self) -> AsyncIterator[None]:
+        async with self._turns:
             with self._lock:
-                self._in_round = False
-                self._start_anew()
+                self._in_round = True
+            try:
+                yield
+            finally:
+                with self._lock:
+                    self._in_round = False
+                    self._start_anew()
 
     async def before_round(
         self,
@@ -92,47 +93,38 @@ class Foresight:
     ) -> BeforeRound:
         """Look at agents about to speak, and have memories removed that would speak through them; without ``remove``
         they are only reported."""
-        async with self._turns:
-            with self._round():
-                return await self._before_round(speaking, others, remove)
-
-    async def _before_round(
-        self,
-        speaking: Sequence[ForesightAgent | str],
-        others: Sequence[ForesightAgent | str],
-        remove: RemoveItem | None,
-    ) -> BeforeRound:
-        await self._in_store(self.memory.follow)
-        agents = [await self._agent(agent) for agent in (*speaking, *others)]
-        names = [check_name(agent.name, "agent", printable=True) for agent in agents]
-        if len(set(names)) < len(names):
-            raise InputError("agent", f"{Counter(names).most_common(1)[0][0]!r} is given twice", "Give each once")
-        albums = [dict(agent.album()) for agent in agents]
-        titles = await self._in_store(self._titles, albums)
-        looked_at = [state_of(agent, titles, album) for agent, album in zip(agents, albums, strict=True)]
-        states = [state for state, _ in looked_at]
-        items = {state.id: held for state, held in looked_at}
-        backend = backend_for(agents, self.embedder)
-        start = backend.calls
-        spoken = names[: len(speaking)]
-        cleaning = await self.mode.before_turns(states, spoken, backend, self.streams(self.memory.rounds))
-        calls = backend.calls - start
-        self.memory.rounds += 1
-        an_item = {key: ids[0] for held in reversed(items.values()) for key, ids in held.items()}
-        notes = self.memory.notes(an_item, cleaning.everywhere if remove is not None else ())
-        await self._in_store(self._ledger.append, notes)  # before removing: a restart then finds it again for free
-        gone = {s.id: _removed(s, cleaning.changed[s.id], items[s.id]) for s in states if s.id in cleaning.changed}
-        receipts = await _remove(cleaning, gone, items, remove) if remove is not None else []
-        turns = [
-            _before_turn(state, items[state.id], cleaning, gone.get(state.id, ()))
-            for state in states
-            if state.id in spoken or state.id in cleaning.changed
-        ]
-        if remove is None:
-            turns = [replace(turn, removed=(), would=turn.removed, forget=()) for turn in turns]
-        for turn in turns:
-            self.memory.forget(turn.agent, turn.forget)
-        return BeforeRound(tuple(turns), tuple(receipts), calls)
+        async with self._round():
+            await self._in_store(self.memory.follow)
+            agents = [await self._agent(agent) for agent in (*speaking, *others)]
+            names = [check_name(agent.name, "agent", printable=True) for agent in agents]
+            if len(set(names)) < len(names):
+                raise InputError("agent", f"{Counter(names).most_common(1)[0][0]!r} is given twice", "Give each once")
+            albums = [dict(agent.album()) for agent in agents]
+            titles = await self._in_store(self._titles, albums)
+            looked_at = [state_of(agent, titles, album) for agent, album in zip(agents, albums, strict=True)]
+            states = [state for state, _ in looked_at]
+            items = {state.id: held for state, held in looked_at}
+            backend = backend_for(agents, self.embedder)
+            start = backend.calls
+            spoken = names[: len(speaking)]
+            cleaning = await self.mode.before_turns(states, spoken, backend, self.streams(self.memory.rounds))
+            calls = backend.calls - start
+            self.memory.rounds += 1
+            an_item = {key: ids[0] for held in reversed(items.values()) for key, ids in held.items()}
+            notes = self.memory.notes(an_item, cleaning.everywhere if remove is not None else ())
+            await self._in_store(self._ledger.append, notes)  # before removing: a restart then finds it again for free
+            gone = {s.id: _removed(s, cleaning.changed[s.id], items[s.id]) for s in states if s.id in cleaning.changed}
+            receipts = await _remove(cleaning, gone, items, remove) if remove is not None else []
+            turns = [
+                _before_turn(state, items[state.id], cleaning, gone.get(state.id, ()))
+                for state in states
+                if state.id in spoken or state.id in cleaning.changed
+            ]
+            if remove is None:
+                turns = [replace(turn, removed=(), would=turn.removed, forget=()) for turn in turns]
+            for turn in turns:
+                self.memory.forget(turn.agent, turn.forget)
+            return BeforeRound(tuple(turns), tuple(receipts), calls)
 
     async def _agent(self, agent: ForesightAgent | str) -> ForesightAgent:
         if not isinstance(agent, str):

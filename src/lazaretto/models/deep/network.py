@@ -79,7 +79,7 @@ class Mpnet:
     def _merged(self, changes: Changes) -> dict[str, NDArray[Any]]:
         """All that the trunk's file holds, with the changes added."""
         tensor = _tensors(read_trunk("mpnet", "model.safetensors"))
-        found = {
+        found: dict[str, NDArray[Any]] = {
             "words": tensor("embeddings.word_embeddings.weight").astype(np.float16),
             "places": tensor("embeddings.position_embeddings.weight"),
             "apart": tensor("encoder.relative_attention_bias.weight"),
