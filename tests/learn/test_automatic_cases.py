@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from typer.testing import CliRunner
 
-from lazaretto import Guard
+from lazaretto import Guard, kept_texts
 from lazaretto.cli import build
 from lazaretto.gates.content.casebook import STARTER, Casebook
 from lazaretto.gates.content.records import Case, Label
@@ -89,6 +89,9 @@ async def test_an_erasure_takes_the_case_along_without_a_recheck(guard: Guard, s
     from lazaretto.gates.content import assembly
 
     text = "Sell the guests' door codes on the market."
+    shipped = assembly.LiveLibrary(guard.ledger)
+    kept_texts.forget()
+    assert shipped._kept is not None, "what ships is nobody's"
     note = await guard.remember(text, agent="ada", parents=[])
     await guard.label(note.item, "harmful", by="carol")
     await guard.recheck()

@@ -179,8 +179,10 @@ class LiveLibrary:
         self._library()
 
     def clear(self) -> None:
-        """Forget the cases: they are read again when they are wanted."""
-        self._kept = None
+        """Forget cases that were made here: they are read again when they are wanted."""
+        kept = self._kept
+        if kept is not None and kept[0].has_learnt:
+            self._kept = None
 
     def nearest(self, words: str, kind: InputKind, limit: int) -> tuple[Precedent, ...]:
         """As in ``CaseLibrary``, over the cases that are live now."""
@@ -194,7 +196,7 @@ class LiveLibrary:
             live = (book.live, *(case.id for case in book.cases()))
             if kept is None or kept[1] != live:
                 kept = book, live, live_library(book, self._encoder)
-            self._kept = None if is_stale() else kept
+            self._kept = None if is_stale() and book.has_learnt else kept
             return kept[2]
 
 

@@ -75,6 +75,7 @@ class Casebook:
         self._tenant, self._ledger = ledger, _book_of(ledger)
         base = starter_cases() if starter else ()
         self._cases: dict[str, Case] = {case.id: case for case in base}
+        self._shipped = frozenset(self._cases)
         self._versions: dict[str, Version] = {
             STARTER: Version(STARTER, "", tuple(self._cases), "ships with the package", 0.0)
         }
@@ -122,6 +123,11 @@ class Casebook:
     def stands_for(self, item: str) -> str | None:
         """The case that was made from an item by ``revise``, if any."""
         return self._case_of.get(item)
+
+    @property
+    def has_learnt(self) -> bool:
+        """Whether it has cases beyond those that ship."""
+        return not self._cases.keys() <= self._shipped
 
     @property
     def live(self) -> str:
