@@ -177,7 +177,7 @@ class ClaimJudge:
         rest = [pair for pair in near if pair.cosine >= LEAST_AGREEING and not self._is_read_first(pair)]
         rest = rest[: MOST_PAIRS - len(first)]
         if asked or announces:
-            agree = self._related(rest, due=len(rest) if quiet is not None else 0)
+            agree = self._related(rest, due=len(rest) if quiet is not None else 0, agreement=True)
             found = _surest([*found, *agree])  # agreeing claims count
             new = update_rule.newcomer(observation, graph, trust)
         else:  # ancestors are not needed
