@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from fastapi import APIRouter, Response
+
 from lazaretto.api.access import Caller, Role
 from lazaretto.api.answers import (
     ERRORS,
@@ -38,15 +40,10 @@ from lazaretto.api.requests import (
     ScreenBody,
     decoded,
 )
-from lazaretto.errors import InputError, LazarettoError, MissingExtra
+from lazaretto.errors import InputError, LazarettoError
 from lazaretto.guard import Guard
 from lazaretto.ledger.refs import check_ref
 from lazaretto.types import Channel, Decision, SourceClass, decision_data, plain
-
-try:
-    from fastapi import APIRouter, Response
-except ImportError:
-    raise MissingExtra("the HTTP server", "api") from None
 
 router = APIRouter(prefix="/v1", tags=["agents"], responses=ERRORS)
 AT_ONCE = 16

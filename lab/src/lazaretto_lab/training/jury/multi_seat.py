@@ -115,7 +115,7 @@ class Data:
 
 
 def compose(kind: int, text: np.ndarray, picture: np.ndarray, start: int, size: int) -> list[int]:
-    """One window, as ``lazaretto.gates.content.jury.windows.compose`` makes it."""
+    """One window, as ``lazaretto.gates.content.jury.views.compose`` makes it."""
     if kind == 0:
         return [CLS, *text[start : start + size - 2].tolist(), SEP]
     if kind == 1:
