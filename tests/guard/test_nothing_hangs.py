@@ -108,7 +108,7 @@ async def test_a_name_of_a_write_that_has_no_ruling_yet_is_an_error_not_a_crash(
     first = await guard.remember("Tank 1 is full.", agent="ada")
     bare = replace(guard.ledger.item(first.item), id="it_bare")
     guard.ledger.append_item(bare, [])
-    assert guard._core.recorder.earlier_decision(bare) is None
+    assert guard._core.recorder.earlier_decision(bare, {}) is None
 
 
 async def test_the_library_that_is_live_answers_and_an_old_one_is_let_go(

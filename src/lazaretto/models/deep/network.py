@@ -50,7 +50,7 @@ class Minilm:
 
     def __init__(self, changes: Changes) -> None:
         self.tokenizer = minilm_tokenizer()
-        self._encoder = Encoder({k: v for k, v in changes.items() if not k.startswith("head.")}, blocks=True)
+        self._encoder = Encoder({k: v for k, v in changes.items() if not k.startswith("head.")}, even=True)
 
     def states(self, ids: Sequence[int]) -> NDArray[np.float32]:
         """The last states of one window."""

@@ -19,7 +19,6 @@ from lazaretto.models.minilm.encoder import (
     shared_minilm,
     window_texts,
 )
-from lazaretto.models.minilm.session import blocks_are_fast
 from lazaretto.models.minilm.weights import DIMENSION, Adapter, split_heads
 
 __all__ = [
@@ -31,7 +30,6 @@ __all__ = [
     "MiniLM",
     "Pieces",
     "Tokens",
-    "blocks_are_fast",
     "claim_minilm",
     "minilm_folder",
     "minilm_tokenizer",
