@@ -123,8 +123,9 @@ async def appeal(item: str, body: AppealBody, guard: TheGuard, caller: Anyone) -
 @router.post("/items/{item}/release", response_model=ReceiptAnswer)
 async def release(item: str, body: ReleaseBody, guard: TheGuard, caller: Reviewer) -> Response:
     """Bring a held item back."""
-    options = {"reason": body.reason, "descendants": body.descendants, "by": signature(caller, body.by)}
-    return answer(await guard.release(item, caller=caller.identity, **options))  # type: ignore[arg-type]
+    by = signature(caller, body.by)
+    done = await guard.release(item, reason=body.reason, descendants=body.descendants, by=by, caller=caller.identity)
+    return answer(done)
 
 
 @router.get("/conflicts", response_model=list[Conflict])
