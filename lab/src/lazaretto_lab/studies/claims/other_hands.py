@@ -250,7 +250,7 @@ class Rule:
     apart: float = 0.72
     partial: float = 0.85
     doubt_at: float = 0.85
-    """Bar where a rule calls them the same, or they meet in nothing and are far apart (``claims.doubted``)."""
+    """Bar where a rule calls them the same, or they meet in nothing and are far apart (``claims.pairs``)."""
 
 
 SHIPPED = Rule()
