@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import runpy
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -152,3 +153,27 @@ def test_every_room_is_in_the_architecture_page(folder: Path) -> None:
     page = (REPOSITORY / "ARCHITECTURE.md").read_text()
     missing = [room for room in rooms_of(folder) if not room.startswith("__") and room not in page]
     assert not missing, f"ARCHITECTURE.md does not mention {missing}"
+
+
+def loaded_with(file: Path, modules: dict[str, Path]) -> set[str]:
+    """The modules that a file imports at its top, those for types alone included."""
+    found: set[str] = set()
+    for statement in ast.parse(file.read_text()).body:
+        for node in statement.body if isinstance(statement, ast.If) else [statement]:
+            if isinstance(node, ast.Import):
+                found.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                inside = {f"{node.module}.{alias.name}" for alias in node.names}
+                found.update(inside & modules.keys() or {str(node.module)})
+    return found & modules.keys()
+
+
+@pytest.mark.parametrize("folder", [PRODUCT, LABORATORY], ids=lambda f: f.name)
+def test_no_files_import_each_other_in_a_ring(folder: Path) -> None:
+    names = {file: ".".join(file.relative_to(folder.parent).with_suffix("").parts) for file in files_of(folder)}
+    modules = {name.removesuffix(".__init__"): file for file, name in names.items()}
+    graph = {name: loaded_with(file, modules) - {name} for name, file in modules.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"a reader of one has to read all of these at once: {' <- '.join(error.args[1])}")

@@ -73,10 +73,11 @@ def commands_page() -> str:
     import typer.main
 
     from lazaretto.cli import FAMILIES
+    from lazaretto.cli.application import add_family
 
     app = typer.Typer()
     for family in FAMILIES:
-        importlib.import_module(f"lazaretto.cli.{family}").register(app)
+        add_family(app, family)
     codes = "0 fine, 1 bad news, 2 wrong input, 3 store, 4 refused, 5 missing part"
     parts = [f"# Commands\n\nMade from the code. Exit codes: {codes}.\n"]
     for name, command in _commands(typer.main.get_command(app)):

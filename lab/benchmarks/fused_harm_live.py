@@ -28,7 +28,7 @@ from lazaretto.gates.content.debate import hold_debate
 from lazaretto.gates.content.jury import embedded_panel
 from lazaretto.gates.content.library import starter_cases
 from lazaretto.gates.content.records import Content, InputKind, Label
-from lazaretto.gates.engine.cascade import HEARD
+from lazaretto.gates.engine.decision import HEARD
 from lazaretto.kept_texts import forget
 from lazaretto.models.deep import is_set_up, shared_reader
 from lazaretto.types import Decision

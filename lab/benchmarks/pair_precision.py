@@ -22,8 +22,7 @@ from facts_stages import pairs_of
 
 from lazaretto.gates.memory.claims import relation
 from lazaretto.gates.memory.claims.comparison import meeting
-from lazaretto.gates.memory.claims.pair_models import PairModels
-from lazaretto.gates.memory.claims.pairs import NearPair, conflict_bar, is_gray_pair
+from lazaretto.gates.memory.claims.pairs import NearPair, PairModels, conflict_bar, is_gray_pair
 from lazaretto.gates.memory.claims.relation import Related, RelationModel
 from lazaretto.types import Channel, Observation
 from lazaretto_lab.studies.claims.other_hands import Case, cases, rows_of

@@ -38,7 +38,7 @@ def knows_better(guard: Guard, trusted: str) -> None:
         return (Correction(at, at + 16, "Okafor", trusted),) if at >= 0 else ()
 
     view = RepairView(guard.ledger, guard.graph, correction=lambda _origin, _tainted: put_right)
-    guard._core.rechecking.repairs._view = view
+    guard._core.rechecker.repairs._view = view
 
 
 async def story(guard: Guard) -> dict[str, str]:

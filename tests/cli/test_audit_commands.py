@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from lazaretto import Policy, SyncGuard
-from lazaretto.cli import audit, data, learn
+from lazaretto.cli.application import add_family
 
 Run = Callable[..., Result]
 pytest.importorskip("openai", reason="needs the openai extra")
@@ -27,8 +27,8 @@ def run(stub_url: str, tmp_path: Path) -> Run:
         f'price_prompt = 1.0\n[gates.content.models.curator]\nmodel = "stub"\nbase_url = "{stub_url}"\n'
     )
     application = typer.Typer()
-    for family in (audit, data, learn):
-        family.register(application)
+    for family in ("audit", "data", "learn"):
+        add_family(application, family)
     environment = {"LAZARETTO_STORE": f"sqlite:///{tmp_path / 'store.db'}", "LAZARETTO_POLICY": str(policy)}
 
     def invoke(*arguments: object) -> Result:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import sqlite3
@@ -20,7 +19,7 @@ from typer.testing import CliRunner
 
 from lazaretto import SyncGuard
 from lazaretto.cli import FAMILIES, build, common
-from lazaretto.cli.application import named_command
+from lazaretto.cli.application import add_family, named_command
 from lazaretto.learn.lessons import Lessons
 
 Run = Callable[..., Any]
@@ -42,7 +41,7 @@ def test_the_version_loads_no_library() -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_each_family_is_found_by_its_words(family: str) -> None:
     app = typer.Typer()
-    importlib.import_module(f"lazaretto.cli.{family}").register(app)
+    add_family(app, family)
     app.command("another")(lambda: None)  # so that one command is a group, too
     assert set(typer.main.get_group(app).commands) == {*FAMILIES[family], "another"}
 

@@ -5,7 +5,6 @@ The same commands with ``--json`` stand in ``test_shared_context.py``.
 
 from __future__ import annotations
 
-import importlib
 import json
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ import pytest
 import typer.main
 
 from lazaretto.cli import FAMILIES, build
+from lazaretto.cli.application import add_family
 
 Run = Callable[..., Any]
 Words = Callable[[Any], tuple[Any, ...]]
@@ -201,7 +201,7 @@ def product_commands() -> set[str]:
     """Every command that the product itself brings, the laboratory's left out."""
     app = typer.Typer()
     for family in FAMILIES:
-        importlib.import_module(f"lazaretto.cli.{family}").register(app)
+        add_family(app, family)
     return set(names(typer.main.get_command(app)))
 
 

@@ -10,6 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from lazaretto.cli import trace
+from lazaretto.cli.application import add_family
 from lazaretto.errors import InputError
 from lazaretto.ledger import Ledger
 from lazaretto.types import Channel, Draft, EventKind, Observation
@@ -26,7 +27,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-unt
     monkeypatch.setenv("LAZARETTO_STORE", url)
     monkeypatch.setenv("COLUMNS", "160")
     app = typer.Typer()
-    trace.register(app)
+    add_family(app, "trace")
     return lambda *words: CliRunner().invoke(app, list(words))
 
 

@@ -18,7 +18,7 @@ pytest.importorskip("py3langid", reason="needs the gates extra")
 from lazaretto import Policy, SyncGuard
 from lazaretto.errors import MissingExtra, ModelUnavailable
 from lazaretto.gates import second_reader
-from lazaretto.gates.engine.cascade import cleared
+from lazaretto.gates.engine.decision import cleared
 from lazaretto.gates.memory import gate as memory_gate
 from lazaretto.gates.memory.text_screener import Screening
 from lazaretto.gates.second_reader import SecondReader, SecondReaderSettings, open_questions

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from lazaretto import Guard, Policy, PolicyError, Ruling
-from lazaretto.gates.engine.decision import decide
-from lazaretto.gates.engine.runner import Examination
+from lazaretto.gates.engine.decision import Examination, decide
 from lazaretto.policy import ChannelPolicy, Channels, Stage, When
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import Channel, GateRun, Observation, RunStatus, SourceClass, Verdict

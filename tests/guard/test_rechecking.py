@@ -124,7 +124,7 @@ async def test_a_label_between_reading_and_writing_counts(open_guard: Open, monk
     guard = open_guard(POLICY, gates={"moody": gate})
     note = await guard.remember("the lamp is red", agent="ada", parents=[])
     gate.bad.add("lamp")
-    rechecker = guard._core.rechecking
+    rechecker = guard._core.rechecker
     sort = rechecker._sorted
 
     def late(looked: Any) -> Any:

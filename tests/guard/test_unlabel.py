@@ -46,7 +46,7 @@ def known(guard: Guard) -> dict[str, Any]:
 async def picture(guard: Guard) -> dict[str, Any]:
     """Everything that labels have a say in."""
     items = [one.id for one in guard.ledger.items(any_state=True, limit=None)]
-    queue = guard._core.rechecking.log
+    queue = guard._core.rechecker.log
     queue.follow()
     graph = guard.graph
     return {

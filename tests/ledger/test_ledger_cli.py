@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from lazaretto.cli import ledger as family
+from lazaretto.cli.application import add_family
 from lazaretto.ledger import Ledger
 from lazaretto.types import Channel, Observation
 
@@ -19,7 +19,7 @@ from lazaretto.types import Channel, Observation
 @pytest.fixture
 def app() -> typer.Typer:
     application = typer.Typer()
-    family.register(application)
+    add_family(application, "ledger")
     return application
 
 

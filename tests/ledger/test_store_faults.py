@@ -237,7 +237,7 @@ def test_an_unsure_commit_is_recorded_exactly_once(tmp_path: Path, really: bool,
 
 
 def test_every_database_error_becomes_ours() -> None:
-    from lazaretto.ledger.database_errors import translate
+    from lazaretto.ledger.driver import translate
 
     assert isinstance(translate(exc.TimeoutError("pool"), "u"), StoreUnavailable)
     assert isinstance(translate(exc.OperationalError("s", {}, Exception("gone")), "u"), StoreUnavailable)

@@ -1,4 +1,5 @@
-"""The command line. Each file of this folder holds one family of commands and adds it with ``register(app)``.
+"""The command line. Each file of this folder holds one family of commands: functions of their names, or a group of
+commands, which is called ``family`` there.
 
 A call loads the family of its command alone: ``lazaretto --version`` loads no library at all.
 """
@@ -16,7 +17,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "guard": ("init", "check", "remember", "recall"),
     "actions": ("authorize", "actions"),
     "trace": ("trace", "contacts"),
-    "recheck": ("recheck", "tend", "suspects"),
+    "recheck": ("recheck", "suspects", "tend"),
     "conflicts": ("conflicts",),
     "repair": ("repair", "release", "appeal"),
     "labels": ("label", "labels", "unlabel"),
@@ -38,6 +39,8 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "foresight": ("foresight",),
 }
 """Modules of this folder, in the order ``--help`` lists them, each with the words that begin its commands."""
+OLD_NAMES = {"tend": "recheck"}
+"""Commands that go in 0.3, each with the name it has now."""
 COMMANDS = "lazaretto.commands"
 """The entry point group through which other distributions add families: ``register(app)`` each. They cannot replace a
 command of the product."""

@@ -15,7 +15,7 @@ from lazaretto.actions.classes import Tool
 from lazaretto.actions.observed import observed
 from lazaretto.actions.records import Asked, Authorization
 from lazaretto.actions.settings import ActionSettings
-from lazaretto.cli.common import EXIT_FLAGGED, console, new_table, print_table, read_file
+from lazaretto.cli.common import EXIT_FLAGGED, console, new_table, print_plain, print_table, read_file
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
 from lazaretto.incidents.report import moment
@@ -82,12 +82,12 @@ def _show(made: Authorization) -> None:
     if made.would is not None:
         console.print(f"this policy only observes; it would have answered {made.would}", highlight=False)
     for reason in made.reasons:
-        console.print(f"- {showable(reason, 300)}", markup=False, highlight=False)
+        print_plain(f"- {showable(reason, 300)}")
     for origin in made.origins:
         where = origin.item or origin.found
         line = f"{origin.argument} ({origin.kind.value}): {showable(origin.value, 60)} from {where}"
         trust = f"trust {origin.trust:.1f}, needed {origin.needed:.1f}"
-        console.print(f"  {line}, {trust}", markup=False, highlight=False)
+        print_plain(f"  {line}, {trust}")
     if made.token:
         console.print(f"let it through once:  lazaretto authorize --approve {made.token} --by YOU", highlight=False)
 
@@ -113,13 +113,13 @@ def show_asked(call: Asked) -> None:
     console.print(
         f"{call.token} {call.tool} ({call.action}) by {showable(call.agent, 60)}, {moment(call.time)}", markup=False
     )
-    console.print(f"  {showable(call.arguments, 400)}", markup=False, highlight=False)
+    print_plain(f"  {showable(call.arguments, 400)}")
     for reason in call.reasons:
-        console.print(f"  why: {showable(reason, 300)}", markup=False, highlight=False)
+        print_plain(f"  why: {showable(reason, 300)}")
     settle = (
         f"lazaretto authorize --approve {call.token} --by YOU   or   lazaretto authorize --refuse {call.token} --by YOU"
     )
-    console.print(f"  yes, exactly this call, once; or no, for a day:\n  {settle}", markup=False, highlight=False)
+    print_plain(f"  yes, exactly this call, once; or no, for a day:\n  {settle}")
 
 
 @family.command("observed")
@@ -161,7 +161,7 @@ def endorse(
     """Raise the trust of a value for one purpose; prints the receipt's id."""
     with context.open_guard() as guard:
         receipt = guard.approvals.endorse(value, purpose=purpose, by=by)
-    context.emit({"receipt": receipt}, lambda: console.print(receipt, markup=False, highlight=False))
+    context.emit({"receipt": receipt}, lambda: print_plain(receipt))
 
 
 @family.command("list")
@@ -215,9 +215,3 @@ def _tools(file: Path) -> list[Tool]:
         description = str(described.get("description") or "")
         found.append(Tool.of(name, description, schema if isinstance(schema, dict) else None))
     return found
-
-
-def register(app: typer.Typer) -> None:
-    """Add these commands to the application."""
-    app.command()(authorize)
-    app.add_typer(family, name="actions")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import inspect
 import logging
 import os
 import sys
@@ -14,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from lazaretto.cli import COMMANDS, FAMILIES, LABORATORY
+from lazaretto.cli import COMMANDS, FAMILIES, LABORATORY, OLD_NAMES
 from lazaretto.cli.common import EXIT_MODEL, EXIT_USAGE, emit, errors
 
 
@@ -53,7 +54,7 @@ def build(command: str | None = None) -> typer.Typer:
     app.callback()(_root)
     holding = [family for family, names in FAMILIES.items() if command in names]
     for family in holding or FAMILIES:
-        importlib.import_module(f"lazaretto.cli.{family}").register(app)
+        add_family(app, family)
     if holding:
         return app
     added = {point.name: point for point in entry_points(group=COMMANDS)}
@@ -63,6 +64,17 @@ def build(command: str | None = None) -> typer.Typer:
         if name not in added:
             _without_laboratory(app, name)
     return app
+
+
+def add_family(app: typer.Typer, family: str) -> None:
+    """Add the commands of a family, as ``FAMILIES`` names them."""
+    module = importlib.import_module(f"lazaretto.cli.{family}")
+    for name in FAMILIES[family]:
+        command = getattr(module, OLD_NAMES.get(name, name), None)
+        if inspect.isfunction(command):
+            app.command(name, hidden=name in OLD_NAMES, deprecated=name in OLD_NAMES)(command)
+        else:
+            app.add_typer(module.family, name=name)
 
 
 def _set_verbosity(verbose: int, quiet: bool) -> None:

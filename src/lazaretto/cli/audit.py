@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lazaretto.cli.common import EXIT_FLAGGED, console, progress_bar, standard_input
+from lazaretto.cli.common import EXIT_FLAGGED, console, print_plain, progress_bar, standard_input
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.cli.guard import TextArgument, TextOption, one_text
 from lazaretto.errors import InputError
@@ -138,15 +138,15 @@ def _show(data: dict[str, Any], written: Path | None) -> None:
         f"[bold {colour}]{data['label'].upper()}[/]  risk {data['risk']:.2f} ({low:.2f} to {high:.2f})  rule "
         f"{data['rule']}"
     )
-    console.print(data["reasoning"] or data["rule_text"], markup=False, highlight=False)
+    print_plain(data["reasoning"] or data["rule_text"])
     for turn in data["transcript"]:
         name = f"  round {turn['round']} {turn['role']:<6} {turn['score']:.2f}"
-        console.print(f"{name}  {turn['argument'][:160]}", markup=False, highlight=False)
+        print_plain(f"{name}  {turn['argument'][:160]}")
     for row in (*data["evidence"][:5], *data["notices"][:3]):
-        console.print(f"  - {row['summary'][:160]}", markup=False, highlight=False)
+        print_plain(f"  - {row['summary'][:160]}")
     for precedent in data["precedents"]:
         line = f"  precedent ({precedent['label']}, {precedent['similarity']:.2f}): {precedent['summary'][:120]}"
-        console.print(line, markup=False, highlight=False)
+        print_plain(line)
     for fault in data["faults"]:
         console.print(f"  fault: {fault}", markup=False, highlight=False, style="yellow")
     cost = data["cost"]
@@ -173,8 +173,3 @@ def _batch(context: CommandContext, panel: Panel | RayPanels, items: Path, out: 
     context.emit(summary, show)
     if flagged(out):
         raise typer.Exit(EXIT_FLAGGED)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("audit")(audit)

@@ -96,6 +96,11 @@ def new_table(*columns: str, title: str | None = None) -> Table:
     return table
 
 
+def print_plain(words: str) -> None:
+    """Print words as they are: brackets in them are no markup, and nothing in them is coloured."""
+    console.print(words, markup=False, highlight=False)
+
+
 def print_table(table: Table) -> None:
     """Print a table; into a pipe or a file, which have no width to fit into, as wide as it needs to be."""
     if console.is_terminal:

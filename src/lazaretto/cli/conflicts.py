@@ -85,8 +85,3 @@ def _show(rows: list[dict[str, Any]]) -> None:
         table.add_section()
     print_table(table)
     console.print("settle a pair with: lazaretto conflicts --keep ID --over ID   (! moves money, access or safety)")
-
-
-def register(app: typer.Typer) -> None:
-    """Add this command to the application."""
-    app.command()(conflicts)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from lazaretto.cli.admission import guard_admission
-from lazaretto.cli.common import EXIT_FLAGGED, console
+from lazaretto.cli.common import EXIT_FLAGGED, console, print_plain
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
 from lazaretto.gates.content.assembly import live_library
@@ -17,7 +17,7 @@ from lazaretto.gates.content.library import read_cases
 from lazaretto.gates.content.records import Case
 from lazaretto.learn.case_files import case_rows, labelled_rows
 
-data = typer.Typer(help="Bring cases in, and keep evaluation items out.", no_args_is_help=True)
+family = typer.Typer(help="Bring cases in, and keep evaluation items out.", no_args_is_help=True)
 
 AgainstOption = Annotated[
     list[Path] | None, typer.Option("--against", help="Evaluation items (JSON lines) that no case may overlap.")
@@ -36,7 +36,7 @@ def protect(book: Casebook, against: list[Path] | None) -> int:
     return book.protect(items)
 
 
-@data.command("import")
+@family.command("import")
 @with_context()
 def import_cases(
     context: CommandContext,
@@ -91,14 +91,12 @@ def _show(body: dict[str, Any]) -> None:
         highlight=False,
     )
     for refusal in body["refused"][:20]:
-        console.print(
-            f"  refused {refusal['case']}: {refusal['reason']} {refusal['item']}", markup=False, highlight=False
-        )
+        print_plain(f"  refused {refusal['case']}: {refusal['reason']} {refusal['item']}")
     if len(body["refused"]) > 20:
         console.print(f"  ... and {len(body['refused']) - 20} more (--json lists all)")
 
 
-@data.command("leak-check")
+@family.command("leak-check")
 @with_context()
 def leak_check(
     context: CommandContext,
@@ -116,13 +114,8 @@ def leak_check(
     def show() -> None:
         console.print(f"{len(cases)} cases, {len(found)} overlap an evaluation item", highlight=False)
         for leak in found:
-            console.print(f"  {leak.case} overlaps {leak.item}: {leak.reason}", markup=False, highlight=False)
+            print_plain(f"  {leak.case} overlaps {leak.item}: {leak.reason}")
 
     context.emit(body, show)
     if found:
         raise typer.Exit(EXIT_FLAGGED)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the family."""
-    app.add_typer(data, name="data")

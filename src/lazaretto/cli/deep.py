@@ -11,7 +11,11 @@ from lazaretto.cli.common import console, plain_errors
 from lazaretto.errors import InputError
 from lazaretto.models.deep.base import TRUNKS, set_up
 
+family = typer.Typer(help="The larger models of the second reader.", no_args_is_help=True)
+family.callback()(lambda: None)  # one command, and still `deep setup`
 
+
+@family.command()
 @plain_errors
 def setup(
     names: Annotated[
@@ -29,11 +33,3 @@ def setup(
     for name in wanted:
         folder = set_up(name, source, lambda line: console.print(line, markup=False))
         console.print(f"{name} is ready in {folder}", markup=False)
-
-
-def register(app: typer.Typer) -> None:
-    """Add ``deep`` to the application."""
-    deep = typer.Typer(help="The larger models of the second reader.", no_args_is_help=True)
-    deep.callback()(lambda: None)  # one command, and still `deep setup`
-    deep.command("setup")(setup)
-    app.add_typer(deep, name="deep")

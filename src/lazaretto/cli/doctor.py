@@ -133,8 +133,3 @@ def doctor(context: CommandContext) -> None:
     context.emit({"findings": findings}, show)
     if any(f.required and not f.ok for f in findings):
         raise typer.Exit(EXIT_FLAGGED)
-
-
-def register(app: typer.Typer) -> None:
-    """Add ``doctor`` to the application."""
-    app.command()(doctor)

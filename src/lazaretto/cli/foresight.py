@@ -73,8 +73,3 @@ def calibrate(
 
 def _how_to_use(file: Path) -> str:
     return f'wrote {file}; name it in the policy ([gates.foresight] calibration = "{file}"), or in rehearse_with'
-
-
-def register(app: typer.Typer) -> None:
-    """Add the family."""
-    app.add_typer(family, name="foresight")

@@ -18,6 +18,7 @@ from lazaretto.cli.common import (
     emit,
     new_table,
     plain_errors,
+    print_plain,
     print_table,
     read_file,
     standard_input,
@@ -89,19 +90,19 @@ def show_decision(decision: Decision) -> None:
         console.print(f"this policy only observes; it would have ruled {decision.would.label}", highlight=False)
     low, high = decision.interval
     risk = f"risk {decision.risk:.2f} in ({low:.2f}, {high:.2f})"
-    console.print(f"rule {decision.rule}, {risk}", markup=False, highlight=False)
+    print_plain(f"rule {decision.rule}, {risk}")
     for reason in _deciding_reasons(decision):
-        console.print(f"- {reason}", markup=False, highlight=False)
+        print_plain(f"- {reason}")
     if decision.ruling is Ruling.REWRITE and decision.replacement is not None:
         words = f"kept instead as {decision.kept}" if decision.kept else "use instead"
-        console.print(f"{words}: {showable(decision.replacement, 400)}", markup=False, highlight=False)
+        print_plain(f"{words}: {showable(decision.replacement, 400)}")
     if not decision.complete:
         console.print("Not every gate and reader looked at it:", highlight=False)
     for run in decision.runs:
         if run.status not in (RunStatus.RAN, RunStatus.SKIPPED):
-            console.print(f"gate {run.gate}: {run.status.value} {run.detail}", markup=False, highlight=False)
+            print_plain(f"gate {run.gate}: {run.status.value} {run.detail}")
     for words in decision.unheard:
-        console.print(f"reader: {words}", markup=False, highlight=False)
+        print_plain(f"reader: {words}")
 
 
 def _deciding_reasons(decision: Decision) -> list[str]:
@@ -239,9 +240,3 @@ def _show_recalled(found: tuple[Recalled, ...]) -> None:
             Text(showable(memory.text, 200) or "(picture)"),
         )
     print_table(table)
-
-
-def register(app: typer.Typer) -> None:
-    """Add these commands to the application."""
-    for command in (init, check, remember, recall):
-        app.command()(command)

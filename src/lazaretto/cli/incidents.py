@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from lazaretto.cli.actions import show_asked
-from lazaretto.cli.common import EXIT_FLAGGED, console, new_table, print_table
+from lazaretto.cli.common import EXIT_FLAGGED, console, new_table, print_plain, print_table
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.cli.repair import show_proposal, show_proposed, texts_of
 from lazaretto.errors import InputError
@@ -62,7 +62,7 @@ def incidents(
             )
             table.add_row(*cells, moment(incident.found))
         print_table(table)
-        console.print(f"look closer:  lazaretto incident show {found[0].id}", markup=False, highlight=False)
+        print_plain(f"look closer:  lazaretto incident show {found[0].id}")
 
     context.emit(found, show)
     if any(incident.state == "open" for incident in found):
@@ -90,7 +90,7 @@ def show_incident(
     _write(out, text)
     context.emit(
         {"incident": found.id, "state": found.state, "written": str(out)},
-        lambda: console.print(f"{found.id} ({found.state}) in {out}", markup=False, highlight=False),
+        lambda: print_plain(f"{found.id} ({found.state}) in {out}"),
     )
 
 
@@ -135,11 +135,11 @@ def held(
             console.print(
                 f"{item.id} {item.ruling}{disputed} by {item.rule}, risk {item.risk:.2f}{_times(item)}", highlight=False
             )
-            console.print(f"  {showable(item.agent, 60)}, {moment(item.since)}: {text}", markup=False, highlight=False)
+            print_plain(f"  {showable(item.agent, 60)}, {moment(item.since)}: {text}")
             for reason in item.reasons[:1]:
-                console.print(f"  why: {showable(reason, 200)}", markup=False, highlight=False)
+                print_plain(f"  why: {showable(reason, 200)}")
             for contradicted in against.get(item.id, ()):
-                console.print(f"  contradicts {showable(contradicted, 240)}", markup=False, highlight=False)
+                print_plain(f"  contradicts {showable(contradicted, 240)}")
             settle = f"lazaretto release {item.id} --by YOU   or   lazaretto label {item.id} harmful --by YOU"
             if item.ruling == Ruling.REWRITE.label:
                 settle = (
@@ -148,7 +148,7 @@ def held(
                 )
                 if item.copies:
                     settle += f"; erase each: {', '.join(item.copies)} too"
-            console.print(f"  {settle}", markup=False, highlight=False)
+            print_plain(f"  {settle}")
         for call in calls:
             show_asked(call)
         for repair in proposed:
@@ -175,11 +175,11 @@ def _show_would(context: CommandContext, limit: int) -> None:
             console.print(
                 f"{item.id} {item.ruling} by {item.rule}, risk {item.risk:.2f}{_times(item)}", highlight=False
             )
-            console.print(f"  {showable(item.agent, 60)}, {moment(item.since)}: {text}", markup=False, highlight=False)
+            print_plain(f"  {showable(item.agent, 60)}, {moment(item.since)}: {text}")
             for reason in item.reasons[:1]:
-                console.print(f"  why: {showable(reason, 200)}", markup=False, highlight=False)
+                print_plain(f"  why: {showable(reason, 200)}")
             words = f"lazaretto label {item.id} benign --by YOU   or   lazaretto label {item.id} harmful --by YOU"
-            console.print(f"  {words}", markup=False, highlight=False)
+            print_plain(f"  {words}")
 
     context.emit(found, show)
 
@@ -196,10 +196,3 @@ def _write(path: Path, text: str) -> None:
         write_file(path, text.encode("utf-8", "replace"))
     except OSError as error:
         raise InputError("out", f"{path} cannot be written ({error.strerror})", "Choose another place") from None
-
-
-def register(app: typer.Typer) -> None:
-    """Add these commands to the application."""
-    app.command()(incidents)
-    app.add_typer(family, name="incident")
-    app.command()(held)

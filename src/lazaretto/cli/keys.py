@@ -9,9 +9,10 @@ import platformdirs
 import typer
 
 from lazaretto.api.access import KeyFile, Role
-from lazaretto.cli.common import JsonFlag, console, emit, new_table, plain_errors, print_table
+from lazaretto.cli.common import JsonFlag, console, emit, new_table, plain_errors, print_plain, print_table
 from lazaretto.types import SourceClass
 
+family = typer.Typer(help="Who may call the server, and as what.", no_args_is_help=True)
 FileOption = Annotated[
     Path | None, typer.Option("--file", envvar="LAZARETTO_KEYS", help="Key file. Default: in the user's data folder.")
 ]
@@ -22,6 +23,7 @@ def key_file(path: Path | None) -> KeyFile:
     return KeyFile(path or Path(platformdirs.user_data_dir("lazaretto")) / "keys.json")
 
 
+@family.command("add")
 @plain_errors
 def add(
     name: Annotated[str, typer.Argument(help="Name of the key.")],
@@ -42,10 +44,11 @@ def add(
     """Make a key and print its secret, once."""
     keys = key_file(file)
     secret = keys.add(name, role, namespace=tenant, agents=agent or (), any_agent=any_agent, grants=grant or ())
-    console.print(secret, markup=False, highlight=False)
+    print_plain(secret)
     console.print(f"Kept as a hash in {keys.path}; serve with --keys {keys.path}", markup=False)
 
 
+@family.command("list")
 @plain_errors
 def show(file: FileOption = None, json: JsonFlag = False) -> None:
     """List the keys; secrets are not stored."""
@@ -69,17 +72,9 @@ def show(file: FileOption = None, json: JsonFlag = False) -> None:
     emit(rows, json, table)
 
 
+@family.command("revoke")
 @plain_errors
 def revoke(name: Annotated[str, typer.Argument(help="Name of the key.")], file: FileOption = None) -> None:
     """Make a key open nothing any more, in running servers too."""
     key_file(file).revoke(name)
     console.print(f"revoked {name}", markup=False)
-
-
-def register(app: typer.Typer) -> None:
-    """Add ``keys`` to the application."""
-    keys = typer.Typer(help="Who may call the server, and as what.", no_args_is_help=True)
-    keys.command("add")(add)
-    keys.command("list")(show)
-    keys.command("revoke")(revoke)
-    app.add_typer(keys, name="keys")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from lazaretto.cli.common import console, new_table, print_table
+from lazaretto.cli.common import console, new_table, print_plain, print_table
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.cli.repair import ByOption, elsewhere
 from lazaretto.errors import InputError, UnknownItem
@@ -67,9 +67,9 @@ def _show_recorded(done: list[Event], notes: list[str]) -> None:
     for event, note in zip(done, notes, strict=False):
         more = f" with {len(_copies(event))} that say the same" if _copies(event) else ""
         line = f"recorded: {event.kind.value} {event.subject}{more}{note and f'; {note}'}"
-        console.print(line, markup=False, highlight=False)
+        print_plain(line)
     numbers = " ".join(str(event.seq) for event in done)
-    console.print(f"to take it back: lazaretto unlabel {numbers} --by NAME", markup=False, highlight=False)
+    print_plain(f"to take it back: lazaretto unlabel {numbers} --by NAME")
 
 
 @with_context()
@@ -122,15 +122,8 @@ def _show(done: Withdrawal) -> None:
     console.print(f"taken back: {done.item} was called {done.label} (decision {done.decision})", highlight=False)
     for word, items in (("as before", done.restored), ("released", done.released), ("held", done.held)):
         for item in items:
-            console.print(f"  {word}: {item}", markup=False, highlight=False)
+            print_plain(f"  {word}: {item}")
     for item, why in done.left.items():
-        console.print(f"  left: {item}: {why}", markup=False, highlight=False)
+        print_plain(f"  left: {item}: {why}")
     for note in done.notes:
-        console.print(f"  {note}", markup=False, highlight=False)
-
-
-def register(app: typer.Typer) -> None:
-    """Add these commands to the application."""
-    app.command()(label)
-    app.command()(labels)
-    app.command()(unlabel)
+        print_plain(f"  {note}")

@@ -13,7 +13,7 @@ import typer
 
 from lazaretto.cli.admission import guard_admission
 from lazaretto.cli.audit import content_policy
-from lazaretto.cli.common import EXIT_FLAGGED, console, new_table, print_table
+from lazaretto.cli.common import EXIT_FLAGGED, console, new_table, print_plain, print_table
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
 from lazaretto.gates.content.assembly import make_panel, role_model_for, text_embedder, vector_cache
@@ -37,7 +37,7 @@ from lazaretto.learn.reviews import reviewed
 from lazaretto.learn.thresholds import calibrate
 from lazaretto.ledger import Ledger
 
-learn = typer.Typer(
+family = typer.Typer(
     help="Learn from mistakes: curate cases, list versions, roll back, move thresholds.", no_args_is_help=True
 )
 SAMPLE_SEED = 5
@@ -75,7 +75,7 @@ def _sample(path: Path | None, size: int, wrong: list[FailedCase]) -> list[Label
     return rows[:size]
 
 
-@learn.command("curate")
+@family.command("curate")
 @with_context()
 def curate_command(
     context: CommandContext,
@@ -148,7 +148,7 @@ def _show(body: dict[str, Any]) -> None:
         console.print(f"not live: {body['version']} (give --held-out, or --force to go live anyway)", highlight=False)
 
 
-@learn.command("cases")
+@family.command("cases")
 @with_context()
 def cases_command(
     context: CommandContext,
@@ -175,12 +175,12 @@ def cases_command(
             table.add_row(name, str(row["cases"]), str(row["parent"]), str(row["reason"]))
         print_table(table)
         if export is not None:
-            console.print(f"{len(cases)} cases written to {export}", markup=False, highlight=False)
+            print_plain(f"{len(cases)} cases written to {export}")
 
     context.emit({"live": live, "versions": rows, "written": len(cases) if export else 0}, show)
 
 
-@learn.command("rollback")
+@family.command("rollback")
 @with_context()
 def rollback_command(
     context: CommandContext,
@@ -193,7 +193,7 @@ def rollback_command(
     context.emit({"live": now}, lambda: console.print(f"live: {now}", highlight=False))
 
 
-@learn.command("thresholds")
+@family.command("thresholds")
 @with_context()
 def thresholds_command(
     context: CommandContext,
@@ -245,8 +245,3 @@ def thresholds_command(
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the family."""
-    app.add_typer(learn, name="learn")

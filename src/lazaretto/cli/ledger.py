@@ -12,7 +12,7 @@ import orjson
 import typer
 from rich.table import Table
 
-from lazaretto.cli.common import EXIT_FLAGGED, JsonFlag, console, emit, errors, plain_errors, print_table
+from lazaretto.cli.common import EXIT_FLAGGED, JsonFlag, console, emit, errors, plain_errors, print_plain, print_table
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError, MissingExtra, ModelError
 from lazaretto.ledger import Checkpoint, Ledger, PublicKey, SigningKey, transfer
@@ -21,20 +21,13 @@ from lazaretto.ledger.checkpoints import read_checkpoints, witness_at
 from lazaretto.ledger.ledger import keep_in
 from lazaretto.types import Head
 
-commands = typer.Typer(
-    no_args_is_help=True, help="The record of what happened: verify, back up, export, import, erase."
-)
+family = typer.Typer(no_args_is_help=True, help="The record of what happened: verify, back up, export, import, erase.")
 
 _PROOFS = {
     "proved": "proved: every event is signed by a key that is trusted",
     "unchecked": "not proved: every link holds and the file is signed, but no key was given to check it (--public-key)",
     "unsigned": "not proved: every link holds, but nothing is signed: the file may be anybody's work",
 }
-
-
-def register(app: typer.Typer) -> None:
-    """Add the family to the application."""
-    app.add_typer(commands, name="ledger")
 
 
 def _read_head(path: Path) -> Head:
@@ -47,7 +40,7 @@ def _read_head(path: Path) -> Head:
         raise InputError("--head", f"{path} holds no head", "Use a file that 'ledger head --out' wrote") from None
 
 
-@commands.command()
+@family.command()
 @with_context()
 def verify(
     context: CommandContext,
@@ -69,20 +62,20 @@ def verify(
         if found.ok:
             console.print(f"[green]good[/] {found.checked:,} events, every link holds")
             for part in found.unproved:
-                console.print(f"not provable: {part}", markup=False, highlight=False)
+                print_plain(f"not provable: {part}")
         else:
             where = "the store" if found.first_bad is None else f"event {found.first_bad}"
             console.print(f"[bold red]broken[/] at {where}: ", end="")
-            console.print(found.reason, markup=False, highlight=False)
+            print_plain(found.reason)
             if found.fix:
-                console.print(found.fix, markup=False, highlight=False)
+                print_plain(found.fix)
 
     context.emit(found, show)
     if not found.ok:
         raise typer.Exit(EXIT_FLAGGED)
 
 
-@commands.command()
+@family.command()
 @with_context()
 def rebuild(
     context: CommandContext,
@@ -106,14 +99,14 @@ def rebuild(
 
     def show() -> None:
         console.print(f"rebuilt from {made.events:,} events", highlight=False)
-        console.print(f"before: {made.fault}" if made.fault else "before: no fault", markup=False, highlight=False)
+        print_plain(f"before: {made.fault}" if made.fault else "before: no fault")
         if same or anew:
             console.print(f"claims read again: {same:,} as they were, {anew:,} recorded anew", highlight=False)
         if waiting:
             console.print(
                 f"claims of {waiting:,} items wait for their model: pip install 'lazaretto[gates]'", markup=False
             )
-        console.print("good now" if found.ok else f"still wrong: {found.reason}", markup=False, highlight=False)
+        print_plain("good now" if found.ok else f"still wrong: {found.reason}")
 
     context.emit(data, show)
     if not found.ok:
@@ -152,7 +145,7 @@ def _kept_by(witness: str | None, namespace: str) -> list[Checkpoint]:
         return ledger.witnessed(namespace)
 
 
-@commands.command()
+@family.command()
 @with_context()
 def checkpoint(
     context: CommandContext,
@@ -170,7 +163,7 @@ def checkpoint(
     context.emit(made, lambda: console.print(f"{made.namespace} {made.seq} {made.root} {signed}", highlight=False))
 
 
-@commands.command()
+@family.command()
 @plain_errors
 def key(
     path: Annotated[Path, typer.Argument(help="File for the new key; it must not exist.")],
@@ -182,7 +175,7 @@ def key(
     emit(data, json, lambda: console.print(data["public"], highlight=False))
 
 
-@commands.command(name="rotate-key")
+@family.command(name="rotate-key")
 @with_context()
 def rotate_key(
     context: CommandContext,
@@ -196,7 +189,7 @@ def rotate_key(
     context.emit(data, lambda: console.print(f"from now on sign with {path}: {data['public']}"))
 
 
-@commands.command()
+@family.command()
 @with_context()
 def head(
     context: CommandContext,
@@ -217,7 +210,7 @@ def _write(path: Path, data: bytes) -> None:
         raise InputError("--out", f"{path} cannot be written: {error.strerror}") from error
 
 
-@commands.command()
+@family.command()
 @with_context()
 def export(
     context: CommandContext,
@@ -229,7 +222,7 @@ def export(
     context.emit({"path": str(path), "events": count}, lambda: console.print(f"{count:,} events in {path}"))
 
 
-@commands.command(name="import")
+@family.command(name="import")
 @with_context(namespace=False)
 def import_(
     context: CommandContext,
@@ -256,12 +249,12 @@ def import_(
 
     def show() -> None:
         console.print(f"{found.seq:,} events in namespace {found.namespace}")
-        console.print(_PROOFS[str(ledger.imported)], markup=False, highlight=False)
+        print_plain(_PROOFS[str(ledger.imported)])
 
     context.emit(data, show)
 
 
-@commands.command()
+@family.command()
 @with_context(namespace=False)
 def backup(
     context: CommandContext,
@@ -272,7 +265,7 @@ def backup(
     _show_saved(context, found, f"in {folder}; try it: lazaretto ledger restore {folder} --store sqlite:///drill.db")
 
 
-@commands.command()
+@family.command()
 @with_context(namespace=False)
 def restore(
     context: CommandContext,
@@ -290,7 +283,7 @@ def _show_saved(context: CommandContext, found: Sequence[Saved], words: str) -> 
     events = sum(saved.head.seq for saved in found)
     summary = f"{events:,} events of {len(found)} namespaces {words}"
     data = [{"namespace": saved.head.namespace, "seq": saved.head.seq, "file": saved.file} for saved in found]
-    context.emit({"namespaces": data, "events": events}, lambda: console.print(summary, markup=False, highlight=False))
+    context.emit({"namespaces": data, "events": events}, lambda: print_plain(summary))
 
 
 def _trusted(context: CommandContext, given: Sequence[str]) -> list[PublicKey]:
@@ -301,7 +294,7 @@ def _trusted(context: CommandContext, given: Sequence[str]) -> list[PublicKey]:
     return keys
 
 
-@commands.command()
+@family.command()
 @with_context()
 def stats(
     context: CommandContext,
@@ -320,7 +313,7 @@ def stats(
     context.emit(data, show)
 
 
-@commands.command()
+@family.command()
 @with_context(namespace=False)
 def upgrade(
     context: CommandContext,
@@ -352,7 +345,7 @@ def _finish_erasing(ledger: Ledger) -> None:
         )
 
 
-@commands.command()
+@family.command()
 @with_context()
 def erase(
     context: CommandContext,
@@ -367,7 +360,7 @@ def erase(
     context.emit(event, lambda: console.print(f"erased {item}: tombstone is event {event.seq}", markup=False))
 
 
-@commands.command()
+@family.command()
 @with_context()
 def retain(
     context: CommandContext,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lazaretto.cli.common import EXIT_FLAGGED, console, errors, plain_errors, printable, read_file
+from lazaretto.cli.common import EXIT_FLAGGED, errors, plain_errors, print_plain, printable, read_file
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.cli.serve import listening, refuse_blank_secrets, this_machine_only
 from lazaretto.errors import InputError, MissingExtra
@@ -122,13 +122,13 @@ def pin(
         different += bool(known.fault(tool))
         if state:
             line = f"{refused or state}: {tool.about.get('description', '')}"
-            console.print(f"{printable(tool.key)}  {printable(line[:400])}", markup=False, highlight=False)
+            print_plain(f"{printable(tool.key)}  {printable(line[:400])}")
     gone = sorted(set(known.digests) - {tool.key for tool in listed})
     for key in gone:
-        console.print(f"{printable(key)}  is not there any more", markup=False, highlight=False)
+        print_plain(f"{printable(key)}  is not there any more")
     if approve:
         write_pins(pins, listed)
-        console.print(f"{len(listed)} approved in {pins}", markup=False, highlight=False)
+        print_plain(f"{len(listed)} approved in {pins}")
     elif different or gone:
         raise typer.Exit(EXIT_FLAGGED)
 
@@ -229,8 +229,3 @@ def _only_with(token: str, app: Callable[..., Awaitable[None]]) -> Callable[...,
         await app(scope, receive, send)
 
     return asked
-
-
-def register(app: typer.Typer) -> None:
-    """Add the family."""
-    app.add_typer(family, name="mcp")

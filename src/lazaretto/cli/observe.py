@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lazaretto.cli.common import EXIT_FLAGGED, console, new_table, print_table
+from lazaretto.cli.common import EXIT_FLAGGED, console, new_table, print_plain, print_table
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
 from lazaretto.files import write_file
@@ -33,7 +33,7 @@ def observed(
             numbers = (day.judged, day.flagged, day.harmful, day.benign, day.waiting)
             table.add_row(day.day, *map(str, numbers))
         print_table(table)
-        console.print(_quiet_line(context, quiet.why), markup=False, highlight=False)
+        print_plain(_quiet_line(context, quiet.why))
 
     context.emit({"mode": context.policy.mode, "days": plain(found), "quiet": plain(quiet)}, show)
 
@@ -65,7 +65,7 @@ def enforce(
         quiet = ObservedLog(ledger).quiet()
     if not quiet.quiet and not anyway:
         body = {"mode": "observe", "changed": False, "why": quiet.why}
-        context.emit(body, lambda: console.print(f"not quiet: {quiet.why}", markup=False, highlight=False))
+        context.emit(body, lambda: print_plain(f"not quiet: {quiet.why}"))
         raise typer.Exit(EXIT_FLAGGED)
     path = Path(context.policy_file)
     text = edited(path.read_text(encoding="utf-8"), {("", "mode"): "enforce"})
@@ -74,10 +74,4 @@ def enforce(
     except OSError as error:
         raise InputError("policy", f"{path} cannot be written ({error.strerror})", "Choose another place") from None
     words = f"{path}: mode = {Policy.load(path).mode}"
-    context.emit({"mode": "enforce", "changed": True}, lambda: console.print(words, markup=False, highlight=False))
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(observed)
-    app.command()(enforce)
+    context.emit({"mode": "enforce", "changed": True}, lambda: print_plain(words))

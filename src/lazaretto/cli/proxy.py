@@ -62,8 +62,3 @@ def proxy(
         hosts = (host, *LOCAL_HOSTS) if door.open else ()
         app = create_proxy(guards, settings, keys=known, hosts=hosts)
         uvicorn.Server(uvicorn.Config(app, **UVICORN)).run(sockets=[listener])
-
-
-def register(app: typer.Typer) -> None:
-    """Add ``proxy`` to the application."""
-    app.command()(proxy)

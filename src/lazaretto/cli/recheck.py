@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from lazaretto.cli.common import console, new_table, print_table
+from lazaretto.cli.common import console, new_table, print_plain, print_table
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.cli.trace import clock
 from lazaretto.guard.rechecking import Rechecked
@@ -41,11 +41,9 @@ def _show_rechecked(done: Rechecked) -> None:
     )
     for name, items in named:
         for item in items:
-            console.print(f"{name} {item}", markup=False, highlight=False)
+            print_plain(f"{name} {item}")
     for name in done.proposed:
-        console.print(
-            f"proposed {name}: look at it with: lazaretto repair proposal {name}", markup=False, highlight=False
-        )
+        print_plain(f"proposed {name}: look at it with: lazaretto repair proposal {name}")
 
 
 @with_context()
@@ -69,10 +67,3 @@ def _show_suspects(found: tuple[Suspect, ...]) -> None:
         counts = (str(suspect.failed), str(suspect.succeeded), chance, str(suspect.unexplained))
         table.add_row(suspect.item, Text(showable(suspect.agent)), clock(suspect.time), *counts)
     print_table(table)
-
-
-def register(app: typer.Typer) -> None:
-    """Add these commands to the application."""
-    for command in (recheck, suspects):
-        app.command()(command)
-    app.command("tend", hidden=True, deprecated=True)(recheck)  # its old name, which goes in 0.3

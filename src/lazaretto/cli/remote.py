@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from lazaretto.cli.common import console
+from lazaretto.cli.common import console, print_plain
 from lazaretto.cli.context import CommandContext
 from lazaretto.errors import Forbidden, InputError, LazarettoError, StoreUnavailable
 from lazaretto.types import Ruling
@@ -89,8 +89,8 @@ def show(data: dict[str, Any]) -> None:
     """A decision of a server for a person."""
     colour = "green" if data["allowed"] else "red"
     console.print(f"[bold {colour}]{data['ruling']}[/]  ", end="", highlight=False)
-    console.print(f"{data.get('item', '')}\nrule {data.get('rule', '')}", markup=False, highlight=False)
+    print_plain(f"{data.get('item', '')}\nrule {data.get('rule', '')}")
     for reason in data.get("reasons") or ():
-        console.print(f"- {reason}", markup=False, highlight=False)
+        print_plain(f"- {reason}")
     if not data.get("complete", False):
         console.print("Not every gate and reader looked at it.", highlight=False)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from lazaretto.cli.common import console, new_table, print_table, read_file
+from lazaretto.cli.common import console, new_table, print_plain, print_table, read_file
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
 from lazaretto.gates.memory.claims.conflicts import open_conflicts
@@ -83,7 +83,7 @@ def plan_repair(
 
 
 def _show_plan(plan: RepairPlan, out: Path | None, texts: Mapping[str, str]) -> None:
-    console.print(f'{plan.repair} from {plan.origin} "{texts.get(plan.origin, "")}"', markup=False, highlight=False)
+    print_plain(f'{plan.repair} from {plan.origin} "{texts.get(plan.origin, "")}"')
     table = new_table("item", "action", "why", "text")
     for step in plan.steps[:SHOWN_STEPS]:
         table.add_row(step.item, step.action, _why(step), texts.get(step.item, ""))
@@ -92,7 +92,7 @@ def _show_plan(plan: RepairPlan, out: Path | None, texts: Mapping[str, str]) -> 
         console.print(f"... and {len(plan.steps) - SHOWN_STEPS} more")
     for step in plan.steps[:SHOWN_STEPS]:
         if changed := step.detail.get("difference"):
-            console.print(f"{step.item}:\n{changed}", markup=False, highlight=False)
+            print_plain(f"{step.item}:\n{changed}")
     console.print("price: " + ", ".join(f"{name} {amount:g}" for name, amount in plan.price.items()))
     if out is not None:
         console.print(f"wrote {out}; apply it with: lazaretto repair apply {out}", markup=False)
@@ -151,9 +151,9 @@ def _show_receipt(receipt: Receipt) -> None:
     console.print(f"{receipt.plan.repair} {done}: {len(receipt.plan.steps)} item(s), receipt [bold]{receipt.id}[/]")
     for system, count in Counter(write.ref.system for write in receipt.foreign if write.outcome == "due").items():
         how = "the process that has the store does that with recheck() or stores.write_back()"
-        console.print(f"{count} record(s) in the store {system!r} follow later: {how}", markup=False, highlight=False)
+        print_plain(f"{count} record(s) in the store {system!r} follow later: {how}")
     if not receipt.undone:
-        console.print(f"take it back with: lazaretto repair undo {receipt.id}", markup=False, highlight=False)
+        print_plain(f"take it back with: lazaretto repair undo {receipt.id}")
 
 
 @family.command("undo")
@@ -209,7 +209,7 @@ def show_proposal(proposal: Proposal) -> None:
     """A proposal in two lines: its changes, and how to decide."""
     counts = ", ".join(f"{_ACTS[action]} {number}" for action, number in sorted(proposal.counts.items()))
     console.print(f"{proposal.id} proposed: {counts}, because {proposal.origin} is held", highlight=False)
-    console.print(f"  look at it:  lazaretto repair proposal {proposal.id}", markup=False, highlight=False)
+    print_plain(f"  look at it:  lazaretto repair proposal {proposal.id}")
 
 
 _ACTS = {"cut": "cut loose", "replace": "rewrite", "hide": "take out", "remove": "remove", "show": "bring back"}
@@ -252,21 +252,21 @@ def show_proposed(found: ProposedRepair, texts: Mapping[str, str], most: int = 5
         return f'{item} "{texts.get(item, "")}"'
 
     show_proposal(found.proposal)
-    console.print(f"  held: {says(found.proposal.origin)}", markup=False, highlight=False)
+    print_plain(f"  held: {says(found.proposal.origin)}")
     for change in found.changes[:most]:
         shown = change.item if change.action == "replace" else says(change.item)
-        console.print(f"  {_ACTS[change.action]} {shown}", markup=False, highlight=False)
+        print_plain(f"  {_ACTS[change.action]} {shown}")
         if change.action == "replace":
-            console.print(f"    - {showable(change.before, 400)}", markup=False, highlight=False)
-            console.print(f"    + {showable(change.after, 400)}", markup=False, highlight=False)
+            print_plain(f"    - {showable(change.before, 400)}")
+            print_plain(f"    + {showable(change.after, 400)}")
     if len(found.changes) > most:
         console.print(f"  ... and {len(found.changes) - most} more", highlight=False)
     for item, why in list(found.plan.left.items())[:most]:
-        console.print(f"  leave {says(item)}: {showable(why, 200)}", markup=False, highlight=False)
+        print_plain(f"  leave {says(item)}: {showable(why, 200)}")
     name = found.proposal.id
     decide = f"lazaretto repair accept {name} --by YOU --seen {found.seen}"
-    console.print(f"  do it:       {decide}", markup=False, highlight=False)
-    console.print(f"  leave it:    lazaretto repair dismiss {name} --by YOU", markup=False, highlight=False)
+    print_plain(f"  do it:       {decide}")
+    print_plain(f"  leave it:    lazaretto repair dismiss {name} --by YOU")
 
 
 @family.command("accept")
@@ -325,10 +325,10 @@ def _show_release(receipt: Receipt, item: str, beside: Sequence[str], store: str
     """The receipt, and how to settle the item's conflicts."""
     _show_receipt(receipt)
     if store:
-        console.print(store, markup=False, highlight=False)
+        print_plain(store)
     for old in beside:
         line = f"it contradicts {old}, which stays in use; if that no longer holds:"
-        console.print(f"{line} lazaretto conflicts --keep {item} --over {old}", markup=False, highlight=False)
+        print_plain(f"{line} lazaretto conflicts --keep {item} --over {old}")
 
 
 @with_context()
@@ -343,10 +343,3 @@ def appeal(
         event = guard.appeal(item, reason, by=by)
     line = f"recorded: {event.kind.value} {event.subject}"
     context.emit(event, lambda: console.print(line, highlight=False))
-
-
-def register(app: typer.Typer) -> None:
-    """Add these commands to the application."""
-    app.add_typer(family, name="repair")
-    for command in (release, appeal):
-        app.command()(command)

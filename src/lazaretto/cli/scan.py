@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import orjson
 import typer
 
-from lazaretto.cli.common import EXIT_FLAGGED, EXIT_USAGE, console, errors, plain_errors, printable, progress_bar
+from lazaretto.cli.common import (
+    EXIT_FLAGGED,
+    EXIT_USAGE,
+    console,
+    errors,
+    plain_errors,
+    print_plain,
+    printable,
+    progress_bar,
+)
 from lazaretto.errors import InputError
 from lazaretto.files import write_file
 from lazaretto.policy.plugins import require
@@ -144,9 +153,9 @@ def _show(report: ScanReport, seconds: float) -> None:
     for finding in serious[:_SHOWN]:
         console.print(f"[{colours[finding.level]}]{finding.level.value:<7}[/] ", end="")
         line = "" if finding.line is None or finding.record.endswith(f":{finding.line}") else f" (line {finding.line})"
-        console.print(f"{finding.kind:<13} {printable(finding.record)}{line}", markup=False, highlight=False)
-        console.print(f"        {printable(finding.message)}", markup=False, highlight=False)
-        console.print(f"        do: {RULES[finding.rule][2]}", markup=False, highlight=False)
+        print_plain(f"{finding.kind:<13} {printable(finding.record)}{line}")
+        print_plain(f"        {printable(finding.message)}")
+        print_plain(f"        do: {RULES[finding.rule][2]}")
     if len(serious) > _SHOWN:
         console.print(f"... and {len(serious) - _SHOWN:,} more: --html, --json or --sarif has them all")
     for place in counts["unreadable"][:_SHOWN]:
@@ -163,11 +172,6 @@ def _show(report: ScanReport, seconds: float) -> None:
     if counts["skipped_folders"]:
         named = ", ".join(map(printable, counts["skipped_folders"][:5]))
         words += f"; {len(counts['skipped_folders']):,} folders were left out ({named})"
-    console.print(words, markup=False, highlight=False)
+    print_plain(words)
     if not report.records:
         errors.print("nothing to read there: no notes, JSON lines or known database", markup=False)
-
-
-def register(app: typer.Typer) -> None:
-    """Add ``scan`` to the application."""
-    app.command()(scan)

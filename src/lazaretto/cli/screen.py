@@ -23,6 +23,7 @@ from lazaretto.cli.common import (
     emit,
     errors,
     plain_errors,
+    print_plain,
     progress_bar,
     standard_input,
 )
@@ -266,7 +267,7 @@ def screen(
         summary_line = ", ".join(f"{count:,} {word}" for word, count in counts.items()) or "nothing"
         before = f" ({already:,} of them before)" if already else ""
         words = f"judged {summary['judged']:,} memories{before}: {summary_line}; verdicts in {out}"
-        emit(summary, json, lambda: console.print(words, markup=False, highlight=False))
+        emit(summary, json, lambda: print_plain(words))
     for fault in faults:
         if not json:
             errors.print(f"error {fault}", markup=False, highlight=False)
@@ -337,9 +338,4 @@ def _show(verdict: Verdict) -> None:
         f"[bold {colour}]{verdict.ruling.label}[/]  rule {verdict.rule}, risk {verdict.risk:.2f}", highlight=False
     )
     for evidence in verdict.evidence:
-        console.print(f"- {evidence.summary}", markup=False, highlight=False)
-
-
-def register(app: typer.Typer) -> None:
-    """Add this command to the application."""
-    app.command()(screen)
+        print_plain(f"- {evidence.summary}")

@@ -156,8 +156,3 @@ def listening(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family)
     except OSError as error:
         raise InputError("port", f"{host}:{port} cannot be used ({error.strerror})", "Choose another --port") from None
-
-
-def register(app: typer.Typer) -> None:
-    """Add ``serve`` to the application."""
-    app.command()(serve)

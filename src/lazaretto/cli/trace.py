@@ -184,9 +184,3 @@ def contacts(
         print_table(table)
 
     context.emit({"agent": agent, "contacts": met}, show)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the family."""
-    for command in (trace, contacts):
-        app.command()(command)

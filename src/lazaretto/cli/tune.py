@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lazaretto.cli.common import EXIT_FLAGGED, console, new_table, print_table
+from lazaretto.cli.common import EXIT_FLAGGED, console, new_table, print_plain, print_table
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
 from lazaretto.files import write_file
@@ -119,16 +119,16 @@ def _show(found: Tuning, target: float, plot: Path | None, write: Path | None) -
     if advice.changes:
         console.print(f"advised: {_counts_line(found, advice.counts)}", highlight=False)
     for (gate, name), value in advice.changes.items():
-        console.print(f"  [gates.{gate}] {name} = {value:g}", markup=False, highlight=False)
+        print_plain(f"  [gates.{gate}] {name} = {value:g}")
     if not advice.reached:
         console.print(f"no rates hold at most {target:.2%} without losing a finding", highlight=False)
         for rule, number in found.without_rate[:5]:
-            console.print(f"  {number} honest items are held by {rule} at any rates", markup=False, highlight=False)
+            print_plain(f"  {number} honest items are held by {rule} at any rates")
     elif not advice.changes:
         console.print(f"that is within {target:.2%}: nothing to change", highlight=False)
     for path in (plot, write):
         if path is not None:
-            console.print(f"written: {path}", markup=False, highlight=False)
+            print_plain(f"written: {path}")
     if write is None and advice.changes:
         console.print("take it:  lazaretto tune --write policy.toml", highlight=False)
 
@@ -137,8 +137,3 @@ def _counts_line(found: Tuning, counts: Counts) -> str:
     unsure = f", {counts.unsure} only reading again could tell" if counts.unsure else ""
     kept = f"{counts.findings} of {found.findings} findings"
     return f"{counts.honest} honest items held ({found.rate(counts):.2%}), {kept}{unsure}"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(tune)

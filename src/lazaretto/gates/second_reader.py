@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol
 from pydantic import AfterValidator, Field
 
 from lazaretto.errors import MissingExtra, ModelError, ModelUnavailable
-from lazaretto.gates.engine.cascade import EVEN, HEARD, SETTLES
+from lazaretto.gates.engine.decision import EVEN, HEARD, SETTLES
 from lazaretto.gates.protocol import MEASURED, GateContext, measured
 from lazaretto.gates.secrets import shown
 from lazaretto.models.asked_reader import AskedReader, ModelAddress

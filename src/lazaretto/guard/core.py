@@ -12,7 +12,8 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from lazaretto.actions.authority import Authority
 from lazaretto.errors import GuardClosed, InputError
@@ -22,14 +23,13 @@ from lazaretto.gates.engine.one_at_a_time import OneAtATime
 from lazaretto.gates.engine.record_owners import RecordOwners
 from lazaretto.gates.engine.runner import Worker
 from lazaretto.gates.protocol import Gate
-from lazaretto.guard.recall import Recall, require_known
+from lazaretto.guard.recall import Recaller, require_known
 from lazaretto.guard.rechecking import Rechecked, Rechecker
 from lazaretto.guard.recording import FollowUps, Recorder
 from lazaretto.guard.telemetry import Tracing, Watchers, now
 from lazaretto.identity import Identity, is_own
 from lazaretto.incidents.incidents import Incidents
 from lazaretto.ingest.raw_input import RawInput, read_observation
-from lazaretto.ingest.read_history import RecentReads
 from lazaretto.learn.alignment import Alignment
 from lazaretto.learn.copies import Copies
 from lazaretto.learn.labels import Labels
@@ -45,8 +45,6 @@ from lazaretto.types import Decision, Draft, Observation, Receipt
 
 if TYPE_CHECKING:
     from lazaretto.learn.automatic_cases import AutomaticCases
-from types import TracebackType
-from typing import Self
 
 T = TypeVar("T")
 STORE_THREADS = 16
@@ -62,15 +60,16 @@ class Core:
         self.ledger, self.policy, self.file = ledger, policy, file
         self.graph = ProvenanceGraph(ledger, policy.trust.table())
         self.gates = GateSet(policy, ledger, self.graph, gates, file)
-        tell = self.gates.notify_learners
-        self.recorder = Recorder(ledger, policy, tell, self.gates.claims_of)
-        self.taints = TaintRulings(ledger, self.graph, policy, tell)
+        teach = self.gates.teach
+        self.owners = RecordOwners(ledger, self.graph, policy)
+        self.recorder = Recorder(ledger, policy, self.gates, self.owners)
+        self.taints = TaintRulings(ledger, self.graph, policy, teach)
         self.alignment = Alignment(ledger, self.graph, self.taints)
-        self.lessons = Lessons(ledger, tell, self.alignment.align)
+        self.lessons = Lessons(ledger, teach, self.alignment.align)
         self.copies = Copies(ledger, self.graph, policy.trust, self.alignment)
         observes = policy.mode == "observe"
         self.labels = Labels(
-            ledger, self.taints, self.lessons, tell, self.copies, self.alignment, observes=observes,
+            ledger, self.taints, self.lessons, teach, self.copies, self.alignment, observes=observes,
             undone=self.tell_undone,
         )  # fmt: skip
         self.withdrawals = Withdrawals(ledger, self.taints, self.lessons, self.alignment)
@@ -78,17 +77,16 @@ class Core:
             ledger, self.graph, objection=self.gates.held_today, correction=self.gates.correction,
             copies=lambda item: self.copies.settled_with(item, "benign"),
         )  # fmt: skip
-        self.rechecking = Rechecker(
-            self.view, policy, (self.gates.slots, self.gates.contexts), tell, self.taints.hold_what_came_from,
+        self.rechecker = Rechecker(
+            self.view, policy, self.gates, self.owners, self.taints.hold_what_came_from,
             lambda receipt: self.watchers.tell("repaired", ledger.namespace, receipt, now()),
         )  # fmt: skip
         self._ready = dict(gates)
         self._cases: AutomaticCases | None = None
-        self.recall = Recall(ledger, self.graph, policy, self.gates, self._hold_again)
+        self.recaller = Recaller(ledger, self.graph, policy, self.gates, self._hold_again)
         self.outbox = Outbox(ledger)
         self.incidents = Incidents(ledger, self.graph)
         self.actions = Authority(ledger, self.graph, policy, file)
-        self.owners = RecordOwners(ledger, self.graph, policy)
         self.watchers = Watchers(Tracing())
         self._store_threads = ThreadPoolExecutor(STORE_THREADS, thread_name_prefix="lazaretto-store")
         self._rechecks = OneAtATime("recheck")
@@ -128,13 +126,8 @@ class Core:
             if before is not None:
                 return before
         decided = await self.gates.judge(observation)
-
-        def work() -> Decision:
-            recent_reads = self.recorder.recent_reads(observation, stated) if writes else RecentReads()
-            rule_for_owner = functools.partial(self.owners.ruled, stands=stands)
-            return self.recorder.record(observation, decided, recent_reads, follow_ups, rule_for_owner, asked)
-
-        decision = await self.in_store_thread(work)
+        record = functools.partial(self.recorder.record, writes=writes, stated=stated, stands=stands, asked=asked)
+        decision = await self.in_store_thread(record, observation, decided, follow_ups)
         self.watchers.tell("decided", observation, decision, began)
         return decision
 
@@ -165,7 +158,7 @@ class Core:
                 raise InputError(field, f"is {number!r}", "Give 1 or more")
         self.require_open()
         async with self._rechecks:
-            rechecked = await self.rechecking.run(limit, news, self.in_store_thread)
+            rechecked = await self.rechecker.run(limit, news, self.in_store_thread)
             tainted = await self.in_store_thread(self.taints.hold_what_came_from_found, rechecked.held)
             rechecked = replace(rechecked, held=tuple(dict.fromkeys((*rechecked.held, *tainted))))
             await self.in_store_thread(self.taints.release_what_came_from, rechecked.released)
@@ -197,7 +190,7 @@ class Core:
 
     def _hold_again(self, observations: Sequence[Observation]) -> tuple[str, ...]:
         """Hold the memories that would be held today, and items that came from them; returns the memories."""
-        held = self.rechecking.recheck(observations)
+        held = self.rechecker.recheck(observations)
         if held:
             self.taints.hold_what_came_from(held)
         return held

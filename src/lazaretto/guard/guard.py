@@ -22,7 +22,6 @@ from lazaretto.gates.engine.decision import held_without_it
 from lazaretto.gates.engine.gate_set import GateState
 from lazaretto.gates.protocol import FOR_ITS_WRITER, Gate
 from lazaretto.guard.approvals import Approvals
-from lazaretto.guard.auditing import Auditor
 from lazaretto.guard.core import Core, Lifecycle
 from lazaretto.guard.foresight import Rehearsals
 from lazaretto.guard.incidents import IncidentBook
@@ -31,7 +30,6 @@ from lazaretto.guard.people_calls import PeopleCalls
 from lazaretto.guard.recall import Memories
 from lazaretto.guard.rechecking import Rechecked
 from lazaretto.guard.repairs import Repairs
-from lazaretto.guard.reporting import record_decision
 from lazaretto.guard.stores import Stores
 from lazaretto.guard.telemetry import Watchers, now
 from lazaretto.guard.tool_calls import ToolCalls
@@ -89,7 +87,6 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
         self.stores = Stores(core)
         self.foresight = Rehearsals(core, self.repairs, self.incidents)
         self.approvals = Approvals(core)
-        self._auditor = Auditor(core)
 
     @classmethod
     def open(
@@ -164,7 +161,7 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
         digest = None if answer is None or once is None else answer_digest(answer)
         asked = {"call": "check", "tool": tool, "answer": digest}
         raw = RawInput(
-            agent, channel or channel_for(text, image), text, image, None, parents, source, once=once,
+            agent, channel or channel_for(text, image), text, image, parents=parents, source=source, once=once,
             asked=asked, principal=principal,
         )  # fmt: skip
         decision = await self._core.judge_and_record(raw, read)
@@ -203,8 +200,8 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
         """
         check_own_fields(fields)
         raw = RawInput(
-            agent, Channel.MEMORY, text, image, fields, parents or (), source, key=key, once=once, ref=ref, value=value,
-            asked={"call": "remember"}, principal=principal,
+            agent, Channel.MEMORY, text, image, fields, parents=parents or (), source=source, key=key, once=once,
+            ref=ref, value=value, asked={"call": "remember"}, principal=principal,
         )  # fmt: skip
         made = await self._core.judge_and_record(raw, external_write_drafts, writes=True, stated=parents is not None)
         return made if ref is not None or value is not None else await self._keep_the_replacement(raw, made)
@@ -240,19 +237,19 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
         trusted item in the lineage).
         """
         reader = check_name(agent, "agent", printable=True)
-        self._core.recall.check(limit, min_trust)
+        self._core.recaller.check(limit, min_trust)
         began = now()
         body = principal_body(None if principal is None else check_principal(principal))
         found = await self._core.in_store_thread(
-            self._core.recall.recall, reader, query, items, limit, float(min_trust), body
+            self._core.recaller.recall, reader, query, items, limit, float(min_trust), body
         )
         self._core.watchers.tell("recalled", self.ledger.namespace, reader, [memory.id for memory in found], began)
         return found
 
     async def search(self, query: str, *, limit: int = 20) -> tuple[Observation, ...]:
         """Memories that may be used, by words and by meaning, best first: for people. Nothing is recorded as read."""
-        self._core.recall.check(limit, 0.0)
-        found = await self._core.in_store_thread(self._core.recall.search, query, limit)
+        self._core.recaller.check(limit, 0.0)
+        found = await self._core.in_store_thread(self._core.recaller.search, query, limit)
         return tuple(memory for memory, _ in found)
 
     async def exchange(
@@ -279,7 +276,7 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
             return [Draft(EventKind.SENT, observation.id, sender, body)] if decision.allowed else []
 
         raw = RawInput(
-            sender, channel_for(text, image), text, image, None, parents or (), source, once=once,
+            sender, channel_for(text, image), text, image, parents=parents or (), source=source, once=once,
             asked={"call": "exchange", "receiver": to}, principal=principal,
         )  # fmt: skip
         return await self._core.judge_and_record(raw, sent, writes=True, stated=parents is not None)
@@ -297,7 +294,7 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
         principal: str | None = None,
     ) -> Decision:
         """The gates' decision. Nothing is recorded: the item can neither be recalled nor traced nor disputed."""
-        raw = RawInput(agent, channel, text, image, fields, (), source, key=key, principal=principal)
+        raw = RawInput(agent, channel, text, image, fields, source=source, key=key, principal=principal)
         return await self._core.judge(raw)
 
     async def report(
@@ -315,7 +312,8 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
         With another principal than your own process, items in ``rests_on`` that the agent neither read nor wrote are
         recorded as claimed, and change no trust.
         """
-        return await record_decision(self._core, what, agent, success, rests_on, principal)
+        record = self._core.recorder.record_outcome
+        return await self._core.in_store_thread(record, what, agent, success, rests_on, principal)
 
     # looking again
 

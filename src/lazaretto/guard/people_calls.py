@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from lazaretto.errors import NotYours, RepairRefused
-from lazaretto.guard.auditing import Auditor
+from lazaretto.errors import InputError, NotYours, RepairRefused
 from lazaretto.guard.core import MAX_REASON, Core
 from lazaretto.guard.repairs import Repairs
 from lazaretto.identity import Identity
@@ -17,13 +16,17 @@ from lazaretto.learn.withdrawals import LISTED, LabelDecision, Withdrawal
 from lazaretto.names import check_name
 from lazaretto.types import Event, Receipt
 
+if TYPE_CHECKING:
+    from lazaretto.gates.content.gate import ContentGate
+
 
 class PeopleCalls:
     """The guard's calls for people."""
 
     _core: Core
     repairs: Repairs
-    _auditor: Auditor
+    _content_gate: ContentGate | None = None
+    """Made when an audit is first asked for; its panel holds the debates."""
 
     async def held(self, *, limit: int | None = None) -> tuple[HeldItem, ...]:
         """Items that wait for a person, disputed rulings first; ``release`` and ``label`` settle them."""
@@ -99,9 +102,24 @@ class PeopleCalls:
     async def audit(self, text: str = "", *, image: bytes | None = None, description: str = "") -> dict[str, Any]:
         """Have a text, a picture or both judged by debate, with reasons and precedents. Nothing is recorded.
 
-        ``description`` describes the picture in words, if you know it.
+        ``description`` describes the picture in words, if you know it. A person's decision on the same content is the
+        report's outcome.
         """
-        return await self._auditor.audit(text, image, description)
+        from lazaretto.gates.content.debate import hold_debate
+        from lazaretto.gates.content.gate import make
+        from lazaretto.gates.content.people import with_peoples_word
+        from lazaretto.gates.content.records import Content
+        from lazaretto.gates.content.report import report_data
+
+        core = self._core
+        core.require_open()
+        if not text.strip() and image is None and not description.strip():
+            raise InputError("text", "there is nothing to judge", "Give text, image or both")
+        gate = self._content_gate = self._content_gate or make(core.policy.gates.get("content", {}))
+        panel = await core.in_store_thread(gate.panel_for, core.ledger, core.policy.limits)
+        content = Content("item", text, image, description)
+        report = report_data(await hold_debate(panel, content, gate.settings.debate))
+        return await core.in_store_thread(with_peoples_word, report, content, core.ledger, core.graph, core.policy)
 
     async def erase(self, item: str, *, reason: str, by: str = "") -> Event:
         """Remove the content of an item or a decision for good; that it was there, why it went and ``by`` whom stays

@@ -51,7 +51,7 @@ class Memories(tuple[Recalled, ...]):
     """Refs that were asked for and are not known here: nobody judged the records there."""
 
 
-class Recall:
+class Recaller:
     """Finds memories for the agents of one guard. Every call blocks."""
 
     def __init__(

@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 
 from lazaretto import kept_texts
 from lazaretto.errors import RepairRefused
-from lazaretto.gates.engine.cascade import ANSWERED
-from lazaretto.gates.engine.decision import decide, ruling_body, with_verdict
+from lazaretto.gates.engine.decision import ANSWERED, Examination, decide, ruling_body, with_verdict
+from lazaretto.gates.engine.gate_set import GateSet
 from lazaretto.gates.engine.recheck_queue import TENDED, RecheckQueue
 from lazaretto.gates.engine.record_owners import RecordOwners
-from lazaretto.gates.engine.runner import Examination, GateSlot, run_stages
+from lazaretto.gates.engine.runner import GateSlot, run_stages
 from lazaretto.gates.protocol import GateContext, Reviewer, SecondLook
 from lazaretto.guard.late_repairs import BUSY, LateRepairs, Looked, Repaired, appended, items_of
 from lazaretto.ledger.fingerprints import forgotten
@@ -93,17 +93,16 @@ class Rechecker:
         self,
         view: RepairView,
         policy: Policy,
-        gates: tuple[Mapping[str, GateSlot], Mapping[str, GateContext]],
-        tell: Callable[[Observation, Ruling, tuple[Verdict, ...]], None],
+        gates: GateSet,
+        owners: RecordOwners,
         hold_made_from: Callable[[Sequence[str]], tuple[str, ...]],
         repaired: Callable[[Receipt], None],
     ) -> None:
-        """``view`` is the view of repairs; ``tell`` tells the gates that learn the outcome of an item;
-        ``hold_made_from`` holds items made from held ones; ``repaired`` gets each receipt."""
-        self._policy, self._tell = policy, tell
+        """``view`` is the view of repairs; ``hold_made_from`` holds items made from held ones; ``repaired`` gets each
+        receipt."""
+        self._policy, self._teach, self._owners = policy, gates.teach, owners
         self._ledger, self._graph = view.ledger, view.graph
-        self._owners = RecordOwners(view.ledger, view.graph, policy)
-        self._slots, self._contexts = gates
+        self._slots, self._contexts = gates.slots, gates.contexts
         named: dict[str, object] = {name: slot.gate for name, slot in self._slots.items()}
         self._reviewers = {name: gate for name, gate in named.items() if isinstance(gate, Reviewer)}
         self.log = RecheckQueue(view.ledger)
@@ -209,7 +208,7 @@ class Rechecker:
             if appended(self._ledger, drafts, changed, seq):
                 log_acts(drafts)
                 for look in held:
-                    self._tell(look.observation, look.decision.ruling, look.decision.active_verdicts)
+                    self._teach(look.observation, look.decision.ruling, look.decision.active_verdicts)
                 ids = [tuple(look.item for look in part) for part in (held, released, unjudged)]
                 return Rechecked(len(looked), ids[0], ids[1], unjudged=ids[2])
         raise RepairRefused(BUSY)

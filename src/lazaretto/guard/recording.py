@@ -2,7 +2,7 @@
 
 An item rests on those it was made from, those its writer had read and those it repeats. Their state at that moment
 counts: when one is held or released while the item is written, or the item's record gets another owner, the ruling is
-made again.
+made again. A decision that an agent reports is recorded with the items it rests on.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ import orjson
 
 from lazaretto.errors import InputError, StaleState, StoreUnavailable
 from lazaretto.gates.engine.decision import decision_from_body, ruling_body, with_verdict
+from lazaretto.gates.engine.gate_set import GateSet
+from lazaretto.gates.engine.record_owners import RecordOwners
 from lazaretto.gates.memory.claims import consequences
-from lazaretto.ingest.read_history import ReadHistory, RecentReads, principal_body
+from lazaretto.guard.recall import require_known
+from lazaretto.ingest.read_history import ReadHistory, RecentReads, met_by, principal_body
 from lazaretto.ledger import Ledger, seen_draft
-from lazaretto.ledger.refs import SeenRecord
-from lazaretto.ledger.vectors import ClaimRow
+from lazaretto.names import check_ids, check_name, check_principal
 from lazaretto.policy import Policy
 from lazaretto.provenance import echoes, taint
 from lazaretto.provenance.held_index import HeldIndex
-from lazaretto.types import Decision, Draft, EventKind, Observation, Ruling, Verdict, principal_of
+from lazaretto.types import Decision, Draft, EventKind, Observation, Ruling, new_id, principal_of
 
 _TRIES = 10
 """How often the items that an item rests on may change while it is recorded."""
 FollowUps = Callable[[Observation, Decision], list[Draft]]
 """Gives further events of an item besides its ruling; they are recorded with it or not at all."""
-RuleForOwner = Callable[[Observation], tuple[Verdict | None, SeenRecord]]
-"""The ruling for the owner of an item's record, with the record as it was seen."""
 
 
 class Recorder:
-    """Writes judged items to the ledger, and knows what its writers had read. Every call blocks."""
+    """Writes judged items and reported decisions to the ledger, and knows what agents had read. Every call blocks."""
 
     def __init__(
         self,
         ledger: Ledger,
         policy: Policy,
-        teach: Callable[[Observation, Ruling, tuple[Verdict, ...]], None],
-        claims_of: Callable[[Observation], Sequence[ClaimRow]],
+        gates: GateSet,
+        owners: RecordOwners,
     ) -> None:
-        """``teach`` passes the outcome of an item on to the gates that learn; ``claims_of``: the claims they read."""
-        self._ledger, self._policy, self._teach, self._claims_of = ledger, policy, teach, claims_of
+        """``gates`` give the claims they read, and learn the outcome."""
+        self._ledger, self._policy, self._gates, self._owners = ledger, policy, gates, owners
         rules = policy.influence
         self._read_history = ReadHistory(
             ledger, messages=rules.messages, window_s=rules.window_s, max_sources=rules.max_sources
@@ -55,13 +55,17 @@ class Recorder:
         self,
         observation: Observation,
         decided: Decision,
-        recent_reads: RecentReads,
         follow_ups: FollowUps,
-        rule_for_owner: RuleForOwner,
-        asked: Mapping[str, str | None] | None = None,
+        *,
+        writes: bool,
+        stated: bool,
+        stands: bool,
+        asked: Mapping[str, str | None] | None,
     ) -> Decision:
         """Write an item and its ruling to the ledger. The ruling may become stricter: because of the items it rests on,
-        and because of the owner of its record. ``asked`` is noted with it, for ``earlier_decision``."""
+        and because of the owner of its record. ``writes``, ``stated``, ``stands``: as in ``Core.judge_and_record``;
+        ``asked`` is noted with it, for ``earlier_decision``."""
+        recent_reads = self._recent_reads(observation, stated) if writes else RecentReads()
         taint_ruling, trust = self._policy.taint.ruling, self._policy.trust.table()
         for _ in range(_TRIES):
             echoed = () if taint_ruling is Ruling.ALLOW else echoes.echoed(observation, self._ledger, trust)
@@ -69,7 +73,7 @@ class Recorder:
             taint_verdict, states = taint.on_writing(
                 observation, recent_reads.read, self._held, taint_ruling, echoed, rests_on
             )
-            owner_verdict, seen_record = rule_for_owner(observation)
+            owner_verdict, seen_record = self._owners.ruled(observation, stands=stands)
             decision = with_verdict(with_verdict(decided, owner_verdict), taint_verdict)
             if self._policy.mode == "observe":
                 decision = replace(decision, ruling=Ruling.ALLOW, would=decision.ruling)
@@ -83,7 +87,7 @@ class Recorder:
                 drafts += echoes.marks([observation])
             drafts += [*follow_ups(observation, decision), *consequences.follow_ups(decision)]
             try:
-                claims = self._claims_of(observation)
+                claims = self._gates.claims_of(observation)
                 self._ledger.append_item(observation, drafts, states=states, claims=claims, record=seen_record)
             except StaleState:
                 continue  # something that it rests on was held or released in between, or its record was written
@@ -94,7 +98,7 @@ class Recorder:
                 return before  # the same call, sent twice, arrived a moment earlier
             verdicts = decision.active_verdicts
             if verdicts:  # a ruling that only stands for a broken gate teaches nothing about the item
-                self._teach(observation, max(v.ruling for v in verdicts), verdicts)
+                self._gates.teach(observation, max(v.ruling for v in verdicts), verdicts)
             return decision
         raise StoreUnavailable(
             f"the items that {observation.id} rests on or its record keep changing; nothing was recorded, try again"
@@ -131,7 +135,7 @@ class Recorder:
         sent = next(iter(self._ledger.events(subject=item, kinds=(EventKind.SENT,), limit=1)), None)
         return None if sent is None or sent.body is None else sent.body.get("to")
 
-    def recent_reads(self, observation: Observation, stated: bool) -> RecentReads:
+    def _recent_reads(self, observation: Observation, stated: bool) -> RecentReads:
         """Items that the writer read lately and did not name; empty if the writer is trusted to name everything."""
         rules, trust = self._policy.influence, self._policy.trust.table()
         if not rules.infer or (stated and trust[observation.source] >= rules.believe_from):
@@ -143,9 +147,30 @@ class Recorder:
             links = taint.most_telling(observation, found, trust, rules.max_sources)
         return RecentReads(tuple(item for item in recent.read if item not in observation.parents), links)
 
-    def before_decision(self, agent: str) -> tuple[str, ...]:
-        """Items that the agent read since its last reported decision, as many as the policy lets count."""
-        return self._read_history.before_decision(agent)
+    def record_outcome(
+        self, what: str, agent: str, success: bool | None, rests_on: Sequence[str] | None, principal: str | None
+    ) -> str:
+        """Record a decision of an agent and how it went; returns its id. See ``Guard.report``."""
+        limits, name = self._policy.limits, check_name(agent, "agent", printable=True)
+        if not isinstance(what, str) or len(what) > limits.max_text_bytes:
+            raise InputError("what", "is not text, or past limits.max_text_bytes", "Say in a sentence what was decided")
+        if success is not None and not isinstance(success, bool):
+            raise InputError("success", f"is {success!r}", "Give True, False or None")
+        claimed: tuple[str, ...] = ()
+        if rests_on is None:
+            items = self._read_history.before_decision(name)
+        else:
+            items = check_ids(rests_on, "rests_on", limits.max_results)
+            if principal is not None:
+                require_known(self._ledger, items, "rests_on")
+                met = met_by(check_principal(principal), name, items, self._ledger)
+                items, claimed = met, tuple(item for item in items if item not in met)
+        decision = new_id("de")
+        body: dict[str, Any] = {"what": what, "success": success, "rests_on": list(items)}
+        body |= {"claimed": list(claimed)} if claimed else {}
+        body |= {} if principal is None else {"principal": principal}
+        self._ledger.append([Draft(EventKind.REPORTED, decision, name, body)])
+        return decision
 
 
 def _recorded_of(observation: Observation) -> dict[str, bytes]:

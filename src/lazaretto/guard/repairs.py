@@ -93,7 +93,7 @@ class Repairs:
         """The steps of a proposal as of now, with each item's text before and after; nothing is changed."""
         asked = check_name(name, "proposal", printable=True)
         found = await self._core.in_store_thread(proposals.find, asked, self._core.ledger)
-        plan = await self._core.rechecking.repairs.planned(found.origin, self._core.in_store_thread)
+        plan = await self._core.rechecker.repairs.planned(found.origin, self._core.in_store_thread)
         ids = [step.item for step in plan.steps]
         items = await self._core.in_store_thread(
             lambda: self._core.ledger.items(ids=ids, any_state=True, limit=None) if ids else []
@@ -181,8 +181,10 @@ class Repairs:
             if step.action != "replace":
                 continue
             old, new = await self._core.in_store_thread(self._core.ledger.item, step.item), step.detail["replacement"]
-            raw = RawInput(old.agent, old.channel, new["text"], None, new.get("fields", old.fields), (), old.source)
-            raw = replace(raw, principal=principal_of(old))
+            fields, writer = new.get("fields", old.fields), principal_of(old)
+            raw = RawInput(
+                old.agent, old.channel, new["text"], fields=fields, source=old.source, principal=writer
+            )  # fmt: skip
             observation = read_observation(raw, self._core.ledger.namespace, self._core.policy.limits)
             decision = await self._core.gates.judge(observation)
             if not decision.allowed:

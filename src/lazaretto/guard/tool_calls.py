@@ -43,7 +43,7 @@ class ToolCalls:
                 return []
             return self._core.actions.task_drafts(observation.id, observation.agent, tuple(tools))
 
-        raw = RawInput(agent, Channel.MESSAGE, text, None, None, (), source, principal=principal)
+        raw = RawInput(agent, Channel.MESSAGE, text, source=source, principal=principal)
         return await self._core.judge_and_record(raw, begun)
 
     async def authorize(

@@ -211,7 +211,7 @@ class Alignment:
         return drafts
 
     def _followed(self, copies: Sequence[_Copy], tainted: Sequence[Draft], done: Aligned) -> Aligned:
-        self._taints.tell(tainted)
+        self._taints.teach(tainted)
         done.changed = [copy.item for copy in copies]
         states = self._ledger.states(done.changed)
         held = [copy.item for copy in copies if copy.now.visible and not states[copy.item].visible]

@@ -13,7 +13,7 @@ from lazaretto.learn.copies import Copies
 from lazaretto.learn.lessons import LABELS, Lessons
 from lazaretto.ledger import ItemState, Ledger
 from lazaretto.names import check_name
-from lazaretto.provenance.taint_rulings import TaintRulings, log_acts
+from lazaretto.provenance.taint_rulings import TaintRulings, Teach, log_acts
 from lazaretto.repair import engine
 from lazaretto.repair.taking_back import STAYS, taking_back
 from lazaretto.types import COPY_OF, Draft, Event, EventKind, Observation, Ruling, plain
@@ -30,18 +30,18 @@ class Labels:
         ledger: Ledger,
         taints: TaintRulings,
         lessons: Lessons,
-        tell: Callable[[Observation, Ruling], None],
+        teach: Teach,
         copies: Copies,
         alignment: Alignment,
         *,
         observes: bool = False,
         undone: Callable[[Sequence[str]], None] = lambda _receipts: None,
     ) -> None:
-        """``tell`` passes the ruling on an item to the gates that learn; with ``observes`` no repair is asked for;
+        """``teach`` passes the ruling on an item to the gates that learn; with ``observes`` no repair is asked for;
         ``undone`` gets the receipts of repairs that a label undoes."""
         self._undone = undone
         self._copies, self._alignment = copies, alignment
-        self._ledger, self._taints, self._lessons, self._tell = ledger, taints, lessons, tell
+        self._ledger, self._taints, self._lessons, self._teach = ledger, taints, lessons, teach
         self._observes = observes
 
     def label(self, item: str, label: str, by: str, caller: Identity | None = None) -> Event:
@@ -82,7 +82,7 @@ class Labels:
                 continue  # another person decided in between
             self._lessons.catch_up()
             log_acts(ruled)
-            self._taints.tell(tainted)
+            self._taints.teach(tainted)
             self._taints.hold_what_came_from(list(states), tainted)
             return event
         raise StoreUnavailable(f"copies of {item} keep changing; nothing was recorded, try again")
@@ -125,7 +125,7 @@ class Labels:
     def appeal(self, item: str, reason: str, by: str) -> Event:
         """Record that the ruling on an item is disputed."""
         event = self._ledger.append([Draft(EventKind.APPEALED, item, body={"by": by, "reason": reason})])[0]
-        self._tell(self._ledger.item(item), Ruling.REVIEW)
+        self._teach(self._ledger.item(item), Ruling.REVIEW, ())
         return event
 
     def settle(self, keep: str, over: str, by: str, caller: Identity | None = None) -> None:

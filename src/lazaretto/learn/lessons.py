@@ -17,6 +17,7 @@ from lazaretto.ledger.item_state import restored_by
 from lazaretto.ledger.standing import standing_events
 from lazaretto.ledger.tail import Tail
 from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.provenance.taint_rulings import Teach
 from lazaretto.types import COPY_OF, MACHINE, Channel, Event, EventKind, Evidence, Observation, Ruling, Verdict
 
 _log = logging.getLogger(__name__)
@@ -30,7 +31,6 @@ CONTACT_WINDOW = 10_000
 """Events that a newly opened guard looks back for contacts."""
 SCREENED = "screened"
 """``what`` of a NOTED event that takes agents out of the queue."""
-Tell = Callable[[Observation, Ruling, tuple[Verdict, ...]], None]
 """Tells every gate that learns the ruling on an item; the verdicts name the gate or repair behind it."""
 _KINDS = (EventKind.LABELLED, EventKind.REPAIRED, EventKind.UNDONE)
 _DECISIONS = (*_KINDS, EventKind.WITHDRAWN)
@@ -44,10 +44,10 @@ class Lessons:
     """Follows one ledger and tells the learners. Safe to share between threads and processes."""
 
     def __init__(
-        self, ledger: Ledger, tell: Tell, align: Callable[[Collection[str]], object] = lambda _items: None
+        self, ledger: Ledger, teach: Teach, align: Callable[[Collection[str]], object] = lambda _items: None
     ) -> None:
         """``align`` updates the copies of items after people's decisions (``Alignment.align``)."""
-        self._ledger, self._tell, self._align = ledger, tell, align
+        self._ledger, self._teach, self._align = ledger, teach, align
         self._lock = threading.Lock()
         self.current = False
         """Whether the lessons that other processes left were taught; later processes teach their own."""
@@ -69,7 +69,7 @@ class Lessons:
             start, end = self._start(), self._ledger.head().seq
             last, decided = start, dict[str, None]()
             for event in self._ledger.events(after=start, kinds=_DECISIONS):
-                self._teach(event)
+                self._teach_event(event)
                 decided.update(dict.fromkeys(_decided_items(event)))
                 last = event.seq
             self._align(decided)
@@ -77,7 +77,8 @@ class Lessons:
                 self._ledger.add_fingerprints([_READ], _BOOK, str(max(last, end)))
             self.current = True
 
-    def _teach(self, event: Event) -> None:
+    def _teach_event(self, event: Event) -> None:
+        """Teach the outcome of an event's items."""
         body = event.body
         if body is None:  # erased: there is nothing left to teach
             return
@@ -85,13 +86,13 @@ class Lessons:
             ruling = LABELS.get(str(body.get("label")))
             stands = standing_events(self._ledger, (EventKind.LABELLED,), subject=event.subject)
             if ruling is not None and COPY_OF not in body and any(label.seq == event.seq for label in stands):
-                self._tell(self._ledger.item(event.subject), ruling, ())
+                self._teach(self._ledger.item(event.subject), ruling, ())
         elif event.kind is EventKind.REPAIRED:
             for item, ruling, why in repair_lessons(body):
-                self._tell(self._ledger.item(item), ruling, why)
+                self._teach(self._ledger.item(item), ruling, why)
         elif event.kind is EventKind.WITHDRAWN:  # the block list was put back with it: learn/withdrawals.py
             verdicts = (repair_verdict(event.subject, Ruling.ALLOW, WITHDRAWN),)
-            self._tell(self._ledger.item(event.subject), Ruling.ALLOW, verdicts)
+            self._teach(self._ledger.item(event.subject), Ruling.ALLOW, verdicts)
         else:
             self._take_back(event.subject, restored_by(event))
 
@@ -102,7 +103,7 @@ class Lessons:
                 if item not in restored:
                     continue  # this step stands
                 observation = self._ledger.item(item)
-                self._tell(observation, Ruling.ALLOW, (repair_verdict(item, Ruling.ALLOW, UNDONE),))
+                self._teach(observation, Ruling.ALLOW, (repair_verdict(item, Ruling.ALLOW, UNDONE),))
                 self._restore(observation, receipt)
 
     def _restore(self, observation: Observation, receipt: str) -> None:
@@ -111,15 +112,15 @@ class Lessons:
         earlier = [e for e in events if not _condemns(e) and (e.body or {}).get("receipt") != receipt]
         if earlier and earlier[-1].kind is not EventKind.RULED:  # it was cleared after it had been ruled on
             if (earlier[-1].body or {}).get("by") != MACHINE:
-                self._tell(observation, Ruling.ALLOW, ())
+                self._teach(observation, Ruling.ALLOW, ())
             return
         body = (earlier[-1].body or {}) if earlier else {}
         recorded = (recorded_verdict(verdict) for verdict in body.get("verdicts", ()))
         verdicts = tuple(v for v in recorded if f"{v.gate}:{v.rule}" not in body.get("settled", ()))
         if verdicts:
-            self._tell(observation, max(v.ruling for v in verdicts), verdicts)
+            self._teach(observation, max(v.ruling for v in verdicts), verdicts)
         elif body and Ruling.from_label(body["ruling"]) is Ruling.BLOCK:  # a person's label has no verdicts
-            self._tell(observation, Ruling.BLOCK, ())
+            self._teach(observation, Ruling.BLOCK, ())
 
 
 def _decided_items(event: Event) -> list[str]:

@@ -7,9 +7,14 @@ from dataclasses import dataclass, replace
 
 from lazaretto.errors import ModelError
 from lazaretto.gates.blocklist_entries import LOOK
-from lazaretto.gates.engine.cascade import settles, why_not_needed
-from lazaretto.gates.engine.decision import decide, decision_from_body, with_verdict
-from lazaretto.gates.engine.runner import Examination
+from lazaretto.gates.engine.decision import (
+    Examination,
+    decide,
+    decision_from_body,
+    settles,
+    why_not_needed,
+    with_verdict,
+)
 from lazaretto.gates.engine.thresholds import Thresholds
 from lazaretto.gates.protocol import BLOCKLIST, Gate, Tunable
 from lazaretto.ledger import Ledger

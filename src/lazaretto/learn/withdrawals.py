@@ -362,7 +362,7 @@ class Withdrawals:
         aligned = self._alignment.align([labelled.subject])
         self._lessons.catch_up()
         log_acts(plan.drafts)
-        self._taints.tell(plan.tainted)
+        self._taints.teach(plan.tainted)
         item, label = labelled.subject, str((labelled.body or {}).get("label"))
         held: tuple[str, ...] = tuple(draft.subject for draft in plan.tainted)
         if label == "harmful":

@@ -39,9 +39,8 @@ from lazaretto.ledger.checkpoints import (
     checkpoint_from,
     witness_at,
 )
-from lazaretto.ledger.database_errors import translate
 from lazaretto.ledger.drafts import check_drafts, seen_draft
-from lazaretto.ledger.driver import gc_paused
+from lazaretto.ledger.driver import gc_paused, translate
 from lazaretto.ledger.encoding import GENESIS, Linker, check_time
 from lazaretto.ledger.item_state import ItemState
 from lazaretto.ledger.lease import Lease

@@ -26,7 +26,7 @@ from sqlalchemy.pool import QueuePool
 
 from lazaretto.errors import InputError, LazarettoError, MissingExtra, StoreMissing, StoreUnavailable
 from lazaretto.ledger import driver, migrations
-from lazaretto.ledger.database_errors import is_transient, plain_store_errors
+from lazaretto.ledger.driver import is_transient, plain_store_errors
 from lazaretto.ledger.schema import heads
 
 

@@ -15,6 +15,8 @@ from lazaretto.provenance import echoes, taint
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import MACHINE, Draft, EventKind, Observation, Ruling, Verdict, plain
 
+Teach = Callable[[Observation, Ruling, tuple[Verdict, ...]], None]
+"""Passes the outcome of an item, with the verdicts that count, to the gates that learn."""
 acts = logging.getLogger("lazaretto.acts")
 """Logs each change that the guard makes to a recorded item by itself, with the reason; never an item's text."""
 
@@ -76,10 +78,10 @@ class TaintRulings:
         ledger: Ledger,
         graph: ProvenanceGraph,
         policy: Policy,
-        tell: Callable[[Observation, Ruling, tuple[Verdict, ...]], None],
+        teach: Teach,
     ) -> None:
-        """``tell`` tells the gates that learn the outcome of an item."""
-        self._ledger, self._graph, self._policy, self._tell = ledger, graph, policy, tell
+        """``teach`` passes the outcome of an item to the gates that learn."""
+        self._ledger, self._graph, self._policy, self._teach = ledger, graph, policy, teach
 
     def hold_what_came_from(self, items: Sequence[str], fresh: Sequence[Draft] = ()) -> tuple[str, ...]:
         """Hold items made from items that are held by now, or repeating them; returns those not held before.
@@ -91,7 +93,7 @@ class TaintRulings:
         self._follow_copies(fresh)
         while drafts := self.holding(origins):
             self._ledger.append(drafts)
-            self.tell(drafts)
+            self.teach(drafts)
             held += [draft.subject for draft in drafts]
             self._follow_copies(drafts)
         return tuple(held)
@@ -156,10 +158,10 @@ class TaintRulings:
         released = taint.released_with(items, self._ledger, self._graph)
         return [Draft(EventKind.RELEASED, item, body={"by": MACHINE, taint.BECAUSE: list(items)}) for item in released]
 
-    def tell(self, drafts: Sequence[Draft]) -> None:
-        """Tell the gates that learn of rulings that were recorded."""
+    def teach(self, drafts: Sequence[Draft]) -> None:
+        """Pass rulings that were recorded to the gates that learn."""
         for draft in drafts:
             ruling = self._policy.taint.ruling
             found = Verdict(taint.TAINT, draft.subject, ruling, 0.6, (0.0, 1.0), str(draft.body["rule"]))
-            self._tell(self._ledger.item(draft.subject), ruling, (found,))
+            self._teach(self._ledger.item(draft.subject), ruling, (found,))
         log_acts(drafts)

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from lazaretto.gates.content.jury.views import content_views, mostly_without_injections
-from lazaretto.gates.content.jury.windows import CLS, PICTURE_IDS, SEP, WINDOW, clean, compose, windows
+from lazaretto.gates.content.jury.views import (
+    CLS,
+    PICTURE_IDS,
+    SEP,
+    WINDOW,
+    clean,
+    compose,
+    content_views,
+    mostly_without_injections,
+    windows,
+)
 from lazaretto.gates.content.records import PLACEHOLDER, Content, InputKind, PreparedContent
 from lazaretto.models.language import language_of
 

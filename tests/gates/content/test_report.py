@@ -15,6 +15,7 @@ import typer
 from typer.testing import CliRunner
 
 from lazaretto.cli import audit
+from lazaretto.cli.application import add_family
 from lazaretto.gates.content.batch import verdict_line
 from lazaretto.gates.content.debate import Transcript, hold_debate
 from lazaretto.gates.content.library import CaseLibrary
@@ -95,7 +96,7 @@ async def test_what_nobody_decided_is_never_called_safe(
     assert markdown(report).startswith("# Audit of `item`: REVIEW")
     monkeypatch.setattr(audit, "_panel", lambda *_: panel)
     application = typer.Typer()
-    audit.register(application)
+    add_family(application, "audit")
     store = ["--text", "x", "--store", f"sqlite:///{tmp_path / 'store.db'}"]
     shown = await asyncio.to_thread(CliRunner().invoke, application, store)
     assert (shown.exit_code, shown.stdout.split()[0]) == (1, "REVIEW")

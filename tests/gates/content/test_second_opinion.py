@@ -21,7 +21,7 @@ from lazaretto.gates.content.jury.scorer import JuryScores, log_odds, shipped_mo
 from lazaretto.gates.content.jury.second_opinion import Heard, SecondOpinion, joint, ruled_odds
 from lazaretto.gates.content.records import Content, Outcome, PreparedContent
 from lazaretto.gates.content.settings import ContentSettings
-from lazaretto.gates.engine.cascade import HEARD
+from lazaretto.gates.engine.decision import HEARD
 from lazaretto.gates.second_reader import SecondReader, SecondReaderSettings
 from lazaretto.models.deep import DeepReader, SecondReading
 from lazaretto.policy import DEFAULT_TRUST

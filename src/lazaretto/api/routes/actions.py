@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from fastapi import APIRouter, Response
 from pydantic import Field
 
 from lazaretto.actions.records import Asked, Authorization
 from lazaretto.api.answers import ERRORS, DecisionAnswer, answer, ruled
 from lazaretto.api.callers import Anyone, Reviewer, TheGuard, claimed, signature
 from lazaretto.api.requests import Body
-from lazaretto.errors import MissingExtra
 from lazaretto.types import Channel, SourceClass, plain
-
-try:
-    from fastapi import APIRouter, Response
-except ImportError:
-    raise MissingExtra("the HTTP server", "api") from None
 
 router = APIRouter(prefix="/v1", tags=["actions"], responses=ERRORS)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from fastapi import APIRouter, Response
+
 from lazaretto.api.access import Caller, Role
 from lazaretto.api.answers import (
     ERRORS,
@@ -38,15 +40,10 @@ from lazaretto.api.requests import (
     ScreenBody,
     decoded,
 )
-from lazaretto.errors import InputError, LazarettoError, MissingExtra
+from lazaretto.errors import InputError, LazarettoError
 from lazaretto.guard import Guard
 from lazaretto.ledger.refs import check_ref
 from lazaretto.types import Channel, Decision, SourceClass, decision_data, plain
-
-try:
-    from fastapi import APIRouter, Response
-except ImportError:
-    raise MissingExtra("the HTTP server", "api") from None
 
 router = APIRouter(prefix="/v1", tags=["agents"], responses=ERRORS)
 AT_ONCE = 16
@@ -59,13 +56,23 @@ NOBODY = "unknown"
 async def check(body: CheckBody, guard: TheGuard, caller: Anyone, once: Once = None) -> Response:
     """Judge something an agent is about to read or say, and record both."""
     channel = body.channel or (Channel.IMAGE if body.image is not None and not body.text else Channel.MESSAGE)
-    asked = {**plain(claimed(caller, guard, body.agent, body.source, channel)), "parents": body.parents}
-    if body.tool is not None:
-        asked |= {"tool": body.tool}
-        if guard.actions.settings.is_directory(body.tool):
-            claimed(caller, guard, body.agent, SourceClass.TOOL_OUTPUT_INTERNAL, channel)  # or it is refused
-            asked |= {"source": body.source}  # without a claim, the directory's answer decides
-    return ruled(await guard.check(body.text, image=body.picture(), channel=channel, once=_own(once, caller), **asked))
+    claim = claimed(caller, guard, body.agent, body.source, channel)
+    source: SourceClass | None = claim.source
+    if body.tool is not None and guard.actions.settings.is_directory(body.tool):
+        claimed(caller, guard, body.agent, SourceClass.TOOL_OUTPUT_INTERNAL, channel)  # or it is refused
+        source = body.source  # without a claim, the directory's answer decides
+    decision = await guard.check(
+        body.text,
+        agent=claim.agent,
+        channel=channel,
+        image=body.picture(),
+        source=source,
+        parents=body.parents,
+        once=_own(once, caller),
+        principal=claim.principal,
+        tool=body.tool,
+    )
+    return ruled(decision)
 
 
 @router.post("/remember", response_model=DecisionAnswer)
@@ -93,9 +100,15 @@ async def remember_batch(body: RememberBatch, guard: TheGuard, caller: Anyone) -
 async def recall(body: RecallBody, guard: TheGuard, caller: Anyone) -> Response:
     """Memories an agent may use; the reading is recorded."""
     caller.identity.speak_as(body.agent)
-    asked = {"agent": body.agent, "items": body.items, "limit": body.limit, "min_trust": body.min_trust}
-    asked |= {"principal": caller.identity.principal(body.agent)}
-    return answer(await guard.recall(body.query, **asked))  # type: ignore[arg-type]
+    found = await guard.recall(
+        body.query,
+        agent=body.agent,
+        items=body.items,
+        limit=body.limit,
+        min_trust=body.min_trust,
+        principal=caller.identity.principal(body.agent),
+    )
+    return answer(found)
 
 
 @router.post("/recall/refs", response_model=RecalledRefs)
@@ -125,18 +138,28 @@ async def forget(body: ForgetBody, guard: TheGuard, caller: Anyone) -> Response:
 async def exchange(body: ExchangeBody, guard: TheGuard, caller: Anyone, once: Once = None) -> Response:
     """Judge a message or picture from one agent to another."""
     claim = claimed(caller, guard, body.sender, body.source)
-    sent = {"sender": claim.agent, "receiver": body.receiver, "source": claim.source, "parents": body.parents}
-    sent |= {"principal": claim.principal, "once": _own(once, caller)}
-    return ruled(await guard.exchange(body.text, image=body.picture(), **sent))  # type: ignore[arg-type]
+    decision = await guard.exchange(
+        body.text,
+        sender=claim.agent,
+        receiver=body.receiver,
+        image=body.picture(),
+        source=claim.source,
+        parents=body.parents,
+        once=_own(once, caller),
+        principal=claim.principal,
+    )
+    return ruled(decision)
 
 
 @router.post("/report", response_model=ReportAnswer)
 async def report(body: ReportBody, guard: TheGuard, caller: Anyone) -> Response:
     """Record a decision of an agent and how it went."""
     caller.identity.speak_as(body.agent)
-    fields = {"agent": body.agent, "success": body.success, "rests_on": body.rests_on}
-    fields |= {"principal": caller.identity.principal(body.agent)}
-    return answer({"decision": await guard.report(body.what, **fields)})  # type: ignore[arg-type]
+    behind = caller.identity.principal(body.agent)
+    made = await guard.report(
+        body.what, agent=body.agent, success=body.success, rests_on=body.rests_on, principal=behind
+    )
+    return answer({"decision": made})
 
 
 @router.post("/before-turn", response_model=BeforeTurnAnswer)
@@ -181,9 +204,19 @@ async def audit_batch(body: AuditBatch, guard: TheGuard, _: Anyone) -> Response:
 async def _remembered(body: RememberBody, guard: Guard, caller: Caller, once: str | None) -> Decision:
     claim = claimed(caller, guard, body.agent, body.source, Channel.MEMORY)
     fields = None if body.fields is None else body.fields.model_dump()
-    asked = {**plain(claim), "parents": body.parents, "key": body.key, "fields": fields}
-    asked |= {"ref": body.ref, "value": body.value}
-    return await guard.remember(body.text, image=body.picture(), once=_own(once, caller), **asked)
+    return await guard.remember(
+        body.text,
+        agent=claim.agent,
+        image=body.picture(),
+        fields=fields,
+        source=claim.source,
+        parents=body.parents,
+        key=body.key,
+        once=_own(once, caller),
+        ref=body.ref,
+        value=body.value,
+        principal=claim.principal,
+    )
 
 
 def _own(once: str | None, caller: Caller) -> str | None:
@@ -195,8 +228,16 @@ async def _screened(body: ScreenBody, guard: Guard, caller: Caller) -> Decision:
     agent = caller.agents[0] if caller.agents else NOBODY
     claim = claimed(caller, guard, agent, body.source, body.channel)
     fields = None if body.fields is None else body.fields.model_dump()
-    asked = {**plain(claim), "channel": body.channel, "fields": fields, "key": body.key}
-    return await guard.screen(body.text, image=decoded(body.image), **asked)
+    return await guard.screen(
+        body.text,
+        agent=claim.agent,
+        channel=body.channel,
+        image=decoded(body.image),
+        fields=fields,
+        source=claim.source,
+        key=body.key,
+        principal=claim.principal,
+    )
 
 
 async def _audited(body: AuditBody, guard: Guard) -> dict[str, Any]:

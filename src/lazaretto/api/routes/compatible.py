@@ -8,6 +8,7 @@ import binascii
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from lazaretto.api import outgoing
@@ -16,14 +17,9 @@ from lazaretto.api.answers import ERRORS, answer
 from lazaretto.api.callers import Anyone, TheGuard, claimed
 from lazaretto.api.conversations import JudgedPassage, Passage, judge
 from lazaretto.api.requests import MOST_AT_ONCE
-from lazaretto.errors import InputError, MissingExtra, TooLarge
+from lazaretto.errors import InputError, TooLarge
 from lazaretto.guard import Guard
 from lazaretto.types import Channel, Decision, new_id, plain
-
-try:
-    from fastapi import APIRouter, Request, Response
-except ImportError:
-    raise MissingExtra("the HTTP server", "api") from None
 
 router = APIRouter(tags=["compatible"], responses=ERRORS)
 MODEL = "lazaretto"

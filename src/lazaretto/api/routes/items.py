@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from fastapi import APIRouter, Query, Response
+
 from lazaretto.api.answers import ERRORS, ItemAnswer, ItemDetail, ReceiptAnswer, Settled, answer
 from lazaretto.api.callers import Anyone, Reviewer, TheGuard, signature
 from lazaretto.api.requests import AppealBody, LabelBody, ReleaseBody, SettleBody, UnlabelBody
-from lazaretto.errors import InputError, MissingExtra, UnknownItem
+from lazaretto.errors import InputError, UnknownItem
 from lazaretto.gates.memory.claims.conflicts import Conflict, open_conflicts
 from lazaretto.gates.memory.claims.consequences import conflicts_of
 from lazaretto.guard import Guard
@@ -18,11 +20,6 @@ from lazaretto.learn.withdrawals import LabelDecision, Withdrawal
 from lazaretto.ledger import ItemState
 from lazaretto.ledger.standing import taken_back
 from lazaretto.types import Channel, Event, EventKind, Observation
-
-try:
-    from fastapi import APIRouter, Query, Response
-except ImportError:
-    raise MissingExtra("the HTTP server", "api") from None
 
 router = APIRouter(prefix="/v1", tags=["items"], responses=ERRORS)
 MOST_EVENTS = 200
@@ -126,8 +123,9 @@ async def appeal(item: str, body: AppealBody, guard: TheGuard, caller: Anyone) -
 @router.post("/items/{item}/release", response_model=ReceiptAnswer)
 async def release(item: str, body: ReleaseBody, guard: TheGuard, caller: Reviewer) -> Response:
     """Bring a held item back."""
-    options = {"reason": body.reason, "descendants": body.descendants, "by": signature(caller, body.by)}
-    return answer(await guard.release(item, caller=caller.identity, **options))  # type: ignore[arg-type]
+    by = signature(caller, body.by)
+    done = await guard.release(item, reason=body.reason, descendants=body.descendants, by=by, caller=caller.identity)
+    return answer(done)
 
 
 @router.get("/conflicts", response_model=list[Conflict])

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from fastapi import APIRouter, Query, Response
+
 from lazaretto.api.answers import ERRORS, DueWriteAnswer, ImportedAnswer, NotedWrites, ReconciledAnswer, answer
 from lazaretto.api.callers import Reviewer, TheGuard, claimed
 from lazaretto.api.requests import MOST_AT_ONCE, ImportBody, ReconcileBody, WrittenBody
-from lazaretto.errors import MissingExtra
 from lazaretto.external_stores.records import ExternalRecord
 from lazaretto.ledger.refs import check_ref
 from lazaretto.types import Channel, Ref
-
-try:
-    from fastapi import APIRouter, Query, Response
-except ImportError:
-    raise MissingExtra("the HTTP server", "api") from None
 
 router = APIRouter(prefix="/v1", tags=["records of your own store"], responses=ERRORS)
 

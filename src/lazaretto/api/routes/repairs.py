@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 
 import orjson
+from fastapi import APIRouter, Response
 
 from lazaretto.api.answers import (
     ERRORS,
@@ -18,15 +19,10 @@ from lazaretto.api.answers import (
 )
 from lazaretto.api.callers import Reviewer, TheGuard
 from lazaretto.api.requests import AcceptBody, DismissBody, PlanBody
-from lazaretto.errors import MissingExtra, RepairRefused
+from lazaretto.errors import RepairRefused
 from lazaretto.guard import Guard
 from lazaretto.repair.options import make_repair
 from lazaretto.types import Draft, EventKind, RepairPlan, plain
-
-try:
-    from fastapi import APIRouter, Response
-except ImportError:
-    raise MissingExtra("the HTTP server", "api") from None
 
 router = APIRouter(prefix="/v1/repairs", tags=["repairs"], responses=ERRORS)
 PLANNED = "plan_sha256"

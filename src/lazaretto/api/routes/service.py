@@ -6,21 +6,17 @@ import asyncio
 import re
 from typing import Any
 
+from fastapi import APIRouter, Query, Request, Response
+
 from lazaretto.api.answers import ERRORS, CasesAnswer, GateAnswer, Health, LiveVersion, Whoami, answer
 from lazaretto.api.callers import Admin, Anyone, Reviewer, TheGuard, signature
 from lazaretto.api.metrics import CONTENT_TYPE
 from lazaretto.api.requests import RollbackBody
-from lazaretto.errors import MissingExtra
 from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.records import Case
 from lazaretto.gates.engine.thresholds import Thresholds
 from lazaretto.ledger.verify import Verification
 from lazaretto.types import Head, SourceClass, plain
-
-try:
-    from fastapi import APIRouter, Query, Request, Response
-except ImportError:
-    raise MissingExtra("the HTTP server", "api") from None
 
 router = APIRouter(tags=["service"], responses=ERRORS)
 SECRETS = ("api_key", "token", "password", "secret", "headers")

@@ -5,19 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Literal
 
+from fastapi import APIRouter, Query, Response
+
 from lazaretto.api.answers import ERRORS, BlastRadiusAnswer, ContactAnswer, LineageAnswer, answer
 from lazaretto.api.callers import Reviewer, TheGuard
-from lazaretto.errors import MissingExtra
 from lazaretto.guard.rechecking import Rechecked
 from lazaretto.incidents.records import Incident, State
 from lazaretto.incidents.report import to_markdown, to_sarif
 from lazaretto.incidents.report_html import to_html
 from lazaretto.provenance.suspects import Suspect
-
-try:
-    from fastapi import APIRouter, Query, Response
-except ImportError:
-    raise MissingExtra("the HTTP server", "api") from None
 
 router = APIRouter(prefix="/v1", tags=["tracing"], responses=ERRORS)
 MEDIA = {"markdown": "text/markdown; charset=utf-8", "html": "text/html", "sarif": "application/sarif+json"}

@@ -88,7 +88,7 @@ class GateSet:
                 return gate.correction(poison, tainted, self.contexts[name])
         return None
 
-    def notify_learners(self, observation: Observation, ruling: Ruling, verdicts: tuple[Verdict, ...] = ()) -> None:
+    def teach(self, observation: Observation, ruling: Ruling, verdicts: tuple[Verdict, ...] = ()) -> None:
         """Pass the ruling on an item to the gates that learn. A gate that fails is logged, no more."""
         for name, gate in self._learners.items():
             try:

@@ -19,7 +19,7 @@ import orjson
 
 from lazaretto import kept_texts
 from lazaretto.errors import MissingExtra
-from lazaretto.gates.engine.cascade import settles, why_not_needed
+from lazaretto.gates.engine.decision import Examination, settles, why_not_needed
 from lazaretto.gates.protocol import Budget, Gate, GateContext, WarmUp
 from lazaretto.models.freed_memory import give_back_memory
 from lazaretto.policy import ChannelPolicy, Stage
@@ -142,16 +142,6 @@ def _load(outcome: Future[None], warm_up: Callable[[], None]) -> None:
         outcome.set_exception(error)
     else:
         outcome.set_result(None)
-
-
-@dataclass(frozen=True, slots=True)
-class Examination:
-    """The verdicts of all gates, and how each gate ran."""
-
-    verdicts: tuple[Verdict, ...]
-    runs: tuple[GateRun, ...]
-    settling: frozenset[str] = frozenset()
-    """Gates that were asked because others left the item gray, and may clear it."""
 
 
 async def run_stages(

@@ -1,19 +1,22 @@
 """all-MiniLM-L6-v2, the small text encoder that the embedded models stand on: one runtime for all readers.
 
-``base`` finds and verifies the file, ``weights`` reads it and adds adapters, ``tokens`` cuts texts into windows,
-``encoder`` runs the network by ``session`` (onnxruntime) and makes unit vectors. All encoders of a process share the
+``base`` finds and verifies the file, ``weights`` reads it and adds adapters, ``encoder`` cuts texts into windows,
+runs the network by ``session`` (onnxruntime) and makes unit vectors. All encoders of a process share the
 tokenizer and the table of words.
 """
 
 from lazaretto.models.minilm.base import minilm_folder
-from lazaretto.models.minilm.encoder import Encoder, MiniLM, claim_minilm, shared_minilm
-from lazaretto.models.minilm.tokens import (
+from lazaretto.models.minilm.encoder import (
     FIRST_WINDOW,
     WINDOW_TOKENS,
+    Encoder,
+    MiniLM,
     Pieces,
     Tokens,
+    claim_minilm,
     minilm_tokenizer,
     pieces_of,
+    shared_minilm,
     window_texts,
 )
 from lazaretto.models.minilm.weights import DIMENSION, Adapter, split_heads

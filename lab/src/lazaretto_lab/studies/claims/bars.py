@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.gates.memory.claims.doubted import LEAST_APART
+from lazaretto.gates.memory.claims.pairs import LEAST_APART
 
 READ = {"sensitive": -0.1, "opposed": -0.05, "alike": 0.0, "apart": 0.05}
 """What a pair meets in that the models read, and how far its bar lies from the others': honest notes meet mostly in

@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 
 from lazaretto.gates.memory.claims.across import another_value_across
 from lazaretto.gates.memory.claims.comparison import gives_another_value, meeting
-from lazaretto.gates.memory.claims.doubted import DOUBT_FROM, LEAST_APART, LEAST_DOUBTED
 from lazaretto.gates.memory.claims.extraction import Claim, claims_of
 from lazaretto.gates.memory.claims.judge import LEAST_COSINE, MOST_PAIRS
+from lazaretto.gates.memory.claims.pairs import DOUBT_FROM, LEAST_APART, LEAST_DOUBTED
 from lazaretto.gates.memory.claims.relation import (
     WEIGHTS,
     DeepRelationModel,
@@ -250,7 +250,7 @@ class Rule:
     apart: float = 0.72
     partial: float = 0.85
     doubt_at: float = 0.85
-    """Bar where a rule calls them the same, or they meet in nothing and are far apart (``claims.doubted``)."""
+    """Bar where a rule calls them the same, or they meet in nothing and are far apart (``claims.pairs``)."""
 
 
 SHIPPED = Rule()

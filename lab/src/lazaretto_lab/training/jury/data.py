@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.errors import InputError, MissingExtra
-from lazaretto.gates.content.jury.windows import HEADS, clean
+from lazaretto.gates.content.jury.views import HEADS, clean
 from lazaretto.gates.content.records import InputKind
 
 HAZARDS = (

@@ -115,7 +115,7 @@ class Data:
 
 
 def compose(kind: int, text: np.ndarray, picture: np.ndarray, start: int, size: int) -> list[int]:
-    """One window, as ``lazaretto.gates.content.jury.windows.compose`` makes it."""
+    """One window, as ``lazaretto.gates.content.jury.views.compose`` makes it."""
     if kind == 0:
         return [CLS, *text[start : start + size - 2].tolist(), SEP]
     if kind == 1:
@@ -145,7 +145,7 @@ def augmented(data: Data, i: int, plan: Plan, rng: np.random.Generator) -> list[
 
 
 def windows(kind: int, text: np.ndarray, picture: np.ndarray, size: int, limit: int = 4) -> list[list[int]]:
-    """As many windows as the long part needs, at most ``limit``; as ``jury.windows.windows`` makes them."""
+    """As many windows as the long part needs, at most ``limit``; as ``jury.views.windows`` makes them."""
     room = size - 3 - len(PICTURE)
     step = {0: size - 2, 1: size - 2 - len(PICTURE), 2: max(room - PICTURE_SHARE, room - len(picture))}[kind]
     length = len(picture) if kind == 1 else len(text)

@@ -8,7 +8,7 @@ import tomllib
 from importlib import resources
 from typing import Any
 
-from lazaretto.gates.content.jury.windows import clean
+from lazaretto.gates.content.jury.views import clean
 from lazaretto.gates.content.records import InputKind
 from lazaretto_lab.training.jury.data import CONTEXTS, HAZARDS, Example
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.gates.content.jury.windows import clean
+from lazaretto.gates.content.jury.views import clean
 from lazaretto.gates.content.records import InputKind
 from lazaretto.models import packed_changes
 from lazaretto.models.minilm import minilm_folder

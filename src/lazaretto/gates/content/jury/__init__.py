@@ -1,6 +1,6 @@
 """The embedded jury: trained local models as judges, with no key and no network.
 
-Read ``preprocessor``, ``views``, ``windows``, ``scorer`` and ``debaters``, in this order.
+Read ``preprocessor``, ``views``, ``scorer`` and ``debaters``, in this order.
 """
 
 from __future__ import annotations

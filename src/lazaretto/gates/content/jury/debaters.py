@@ -42,7 +42,7 @@ from lazaretto.gates.content.records import (
     RoleCost,
     Speech,
 )
-from lazaretto.gates.engine.cascade import HEARD
+from lazaretto.gates.engine.decision import HEARD
 from lazaretto.gates.secrets import shown
 from lazaretto.processor_time import in_thread
 from lazaretto.types import UNHEARD, Evidence

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.errors import ModelUnavailable
-from lazaretto.gates.content.jury.views import JuryView, content_views
-from lazaretto.gates.content.jury.windows import HEADS, WINDOW, TokenWindow, windows
+from lazaretto.gates.content.jury.views import HEADS, WINDOW, JuryView, TokenWindow, content_views, windows
 from lazaretto.gates.content.records import InputKind, PreparedContent, Role
 from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.models.minilm import Encoder, Pieces, split_heads

@@ -6,7 +6,7 @@ import re
 import time
 from dataclasses import dataclass, replace
 
-from lazaretto.gates.content.jury.windows import clean
+from lazaretto.gates.content.jury.views import clean
 from lazaretto.gates.content.library import FLOOR, Precedents
 from lazaretto.gates.content.records import Briefing, Label, Precedent, PreparedContent, Role, RoleCost
 from lazaretto.processor_time import in_thread

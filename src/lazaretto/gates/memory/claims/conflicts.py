@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from lazaretto import kept_texts
 from lazaretto.errors import InputError
-from lazaretto.gates.engine.recheck_queue import WORDS, by_person
 from lazaretto.gates.memory.claims.consequences import link, linked
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.fingerprints import change_of, forgotten
@@ -103,18 +102,6 @@ def scan(ledger: Ledger, judge: ClaimJudge) -> int:
         if drafts:
             ledger.append(drafts)
     return len(known) - before
-
-
-def let_in_beside(ledger: Ledger, item: str, known: str) -> bool:
-    """Whether a person let an item in when another was known already: the other is not held for it then.
-
-    The person called the item fine, and did not call the other wrong; ``settling`` does that.
-    """
-    if ledger.unknown([known]):
-        return False
-    words = [event for event in ledger.events(subject=item, kinds=WORDS) if by_person(event)]
-    seen = next(iter(ledger.events(subject=known, kinds=(EventKind.SEEN,), limit=1)), None)
-    return bool(words) and seen is not None and seen.seq < words[-1].seq
 
 
 def settling(ledger: Ledger, keep: Observation, over: Observation, by: str) -> list[Draft]:

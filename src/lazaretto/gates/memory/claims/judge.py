@@ -20,8 +20,6 @@ from lazaretto.gates.memory.claims.comparison import (
     replaces,
     restates,
 )
-from lazaretto.gates.memory.claims.conflicts import let_in_beside
-from lazaretto.gates.memory.claims.doubted import LEAST_APART
 from lazaretto.gates.memory.claims.evidence import NAMED, conflict_evidence, listed, share
 from lazaretto.gates.memory.claims.extraction import (
     MAX_PASSAGE_CHARS,
@@ -34,8 +32,14 @@ from lazaretto.gates.memory.claims.extraction import (
 )
 from lazaretto.gates.memory.claims.llm_tiebreak import LlmTiebreak, Pair
 from lazaretto.gates.memory.claims.occasions import progress
-from lazaretto.gates.memory.claims.pair_models import PairModels
-from lazaretto.gates.memory.claims.pairs import ComparedPair, NearPair, conflict_bar, is_gray_pair
+from lazaretto.gates.memory.claims.pairs import (
+    LEAST_APART,
+    ComparedPair,
+    NearPair,
+    PairModels,
+    conflict_bar,
+    is_gray_pair,
+)
 from lazaretto.gates.memory.claims.quiet import WEAKENS, Quiet, shared_quiet_head
 from lazaretto.gates.memory.claims.reader import ClaimReader, ReadText, shared_reader
 from lazaretto.gates.memory.claims.relation import Related, Relation, RelationModel
@@ -324,7 +328,7 @@ class ClaimJudge:
         seen = update_rule.witnesses((f.item for f in (*opposed, *agreeing)), graph, trust)
         known = [*_ancestors(observation, ledger, graph, trust), *((f.old, seen[f.item.id]) for f in agreeing)]
         opposed = [f for f in opposed if not self._is_stated_already(f, seen[f.item.id], known)]
-        opposed = [f for f in opposed if not let_in_beside(ledger, f.item.id, observation.id)]
+        opposed = [f for f in opposed if not update_rule.let_in_beside(ledger, f.item.id, observation.id)]
         if not opposed:
             return self._decide_unopposed(statements, found, agreeing, new)
         support = update_rule.voices((seen[f.item.id] for f in agreeing), new)

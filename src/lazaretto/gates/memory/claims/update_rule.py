@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from lazaretto.gates.engine.recheck_queue import WORDS, by_person
 from lazaretto.identity import OWN_WORDS
 from lazaretto.ledger import Ledger
 from lazaretto.provenance.graph import ProvenanceGraph
-from lazaretto.types import Channel, Observation, SourceClass, is_author, is_one_voice, principal_of
+from lazaretto.types import Channel, EventKind, Observation, SourceClass, is_author, is_one_voice, principal_of
 
 HISTORY, LINEAGE, PEACE = 0.2, 0.4, 0.4
 """Weights of the writer's history, of the least trusted ancestor, and of what others say in the credibility."""
@@ -173,3 +174,15 @@ def credibility(writer: float, lineage: float, support: float, opposition: float
 def risk(alpha: float, believed: float, conflict: float) -> float:
     """P = alpha (1 - C) + (1 - alpha) times the model's probability of a conflict."""
     return min(1.0, max(0.0, alpha * (1 - believed) + (1 - alpha) * conflict))
+
+
+def let_in_beside(ledger: Ledger, item: str, known: str) -> bool:
+    """Whether a person let an item in when another was known already: the other is not held for it then.
+
+    The person called the item fine, and did not call the other wrong; ``conflicts.settling`` does that.
+    """
+    if ledger.unknown([known]):
+        return False
+    words = [event for event in ledger.events(subject=item, kinds=WORDS) if by_person(event)]
+    seen = next(iter(ledger.events(subject=known, kinds=(EventKind.SEEN,), limit=1)), None)
+    return bool(words) and seen is not None and seen.seq < words[-1].seq
