@@ -41,6 +41,7 @@ _AT_WORK: ContextVar[str | None] = ContextVar("lazaretto_at_work", default=None)
 _WRITING: ContextVar[tuple[SourceClass | str | None, tuple[str, ...] | None] | None] = ContextVar(
     "lazaretto_said", default=None
 )
+_CALLER: ContextVar[str] = ContextVar("lazaretto_caller", default="")
 _FEWEST_WORDS = 4
 """Names of fewer words in all are too short for an order."""
 
@@ -63,6 +64,17 @@ def agent_name(name: object) -> str:
     """A framework's name for an agent, as the ledger takes it."""
     text = "".join(letter for letter in str(name or "") if letter.isprintable()).strip()
     return text[:MAX_NAME] or "agent"
+
+
+@contextlib.contextmanager
+def called_by(agent: object) -> Iterator[None]:
+    """Inside stands a tool that an agent called. Another agent that is asked there is asked by that one, and not by the
+    user, whatever role the framework gives the words."""
+    token = _CALLER.set(agent_name(agent))
+    try:
+        yield
+    finally:
+        _CALLER.reset(token)
 
 
 class Border:
@@ -93,11 +105,12 @@ class Border:
     def wait(self, work: Callable[..., Awaitable[T]], *arguments: Any, **named: Any) -> T:
         """Wait for one of the calls below in synchronous code, also inside a running event loop."""
 
-        who, writing = self.agent, _WRITING.get()  # known in this thread alone
+        who, writing, caller = self.agent, _WRITING.get(), _CALLER.get()  # known in this thread alone
 
         async def waited() -> T:
             _AT_WORK.set(who)
             _WRITING.set(writing)
+            _CALLER.set(caller)
             return await work(*arguments, **named)
 
         return self.guard.run(waited())
@@ -149,7 +162,9 @@ class Border:
         return await self._read(text, Channel.MESSAGE, agent, SourceClass.SYSTEM)
 
     async def user(self, text: str, *, agent: str | None = None) -> str:
-        """A message of a user, or a notice."""
+        """A message of a user, or a notice; inside a tool it is a message of the agent that called the tool."""
+        if caller := _CALLER.get():
+            return await self.message(text, sender=caller, receiver=self.agent if agent is None else agent)
         return await self._read(text, Channel.MESSAGE, agent, SourceClass.DIRECT_USER)
 
     async def said(self, text: str, *, agent: str | None = None) -> str:

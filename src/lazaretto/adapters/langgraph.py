@@ -17,13 +17,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from lazaretto.adapters.border import WITHHELD, Border
+from lazaretto.adapters.border import WITHHELD, Border, called_by
 from lazaretto.adapters.langgraph_state import (
     acting_node,
     cleaned_message,
     cleaned_state,
     from_tool,
     is_followed,
+    note_brought,
     note_input,
     runtime_config,
 )
@@ -300,14 +301,14 @@ class GuardedSaver(BaseCheckpointSaver[Any]):
         """A state, with notices in place of parts that are held now."""
         if not is_followed(self._border, config):  # an older thread: its own checkpoints hold its inputs
             for turn in self._saver.list(_whole_thread(config), filter=_GIVEN, limit=_MOST_TURNS):
-                note_input(self._border, config, turn.checkpoint["channel_values"].get(START))
+                note_input(self._border, _whole_thread(config), turn.checkpoint["channel_values"].get(START))
         return self._border.wait(self._clean_tuple, self._saver.get_tuple(config))
 
     async def aget_tuple(self, config: Any) -> CheckpointTuple | None:
         """A state, with notices in place of parts that are held now."""
         if not is_followed(self._border, config):
             async for turn in self._saver.alist(_whole_thread(config), filter=_GIVEN, limit=_MOST_TURNS):
-                note_input(self._border, config, turn.checkpoint["channel_values"].get(START))
+                note_input(self._border, _whole_thread(config), turn.checkpoint["channel_values"].get(START))
         return await self._clean_tuple(await self._saver.aget_tuple(config))
 
     def list(
@@ -363,7 +364,7 @@ class GuardedSaver(BaseCheckpointSaver[Any]):
 
 def _whole_thread(config: Any) -> Any:
     inner = config.get("configurable") or {}
-    return {"configurable": {"thread_id": inner.get("thread_id", ""), "checkpoint_ns": inner.get("checkpoint_ns", "")}}
+    return {"configurable": {"thread_id": inner.get("thread_id", ""), "checkpoint_ns": ""}}
 
 
 # tools and nodes
@@ -377,8 +378,9 @@ def guarded_tools(guard: Guard | SyncGuard, *, agent: str | None = None) -> dict
     """
     border = Border(guard, agent, acting=acting_node)
 
-    async def clean(result: Any, name: str) -> Any:
+    async def clean(result: Any, name: str, config: Any) -> Any:
         result = still(result)
+        note_brought(border, config, result)
         if isinstance(result, Command):
             return Command(
                 graph=result.graph,
@@ -404,23 +406,25 @@ def guarded_tools(guard: Guard | SyncGuard, *, agent: str | None = None) -> dict
         if (instead := border.wait(refused, request)) is not None:
             return instead
         try:
-            result = execute(request)
+            with called_by(border.agent):
+                result = execute(request)
         except GraphBubbleUp:
             raise
         except Exception as error:
             raise border.wait(readable_error, error) from None
-        return border.wait(clean, result, request.tool_call["name"])
+        return border.wait(clean, result, request.tool_call["name"], runtime_config())
 
     async def awrap(request: Any, execute: Callable[[Any], Awaitable[Any]]) -> Any:
         if (instead := await refused(request)) is not None:
             return instead
         try:
-            result = await execute(request)
+            with called_by(border.agent):
+                result = await execute(request)
         except GraphBubbleUp:
             raise
         except Exception as error:
             raise await readable_error(error) from None
-        return await clean(result, request.tool_call["name"])
+        return await clean(result, request.tool_call["name"], runtime_config())
 
     return {"wrap_tool_call": wrap, "awrap_tool_call": awrap}
 

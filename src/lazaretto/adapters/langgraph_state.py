@@ -1,7 +1,7 @@
 """Messages and states of LangGraph and LangChain: their writers, and the parts that may be read.
 
 Every string of a state is read. A human or system message counts as the user's or operator's only where it stood in the
-graph's input; one with a name, or written by a node, is an agent's.
+outermost graph's input; one with a name, written by a node, brought by a tool or made as a summary is not.
 """
 
 from __future__ import annotations
@@ -61,25 +61,38 @@ def acting_node() -> str | None:
 
 
 class Inputs:
-    """The messages that graphs were given, as a guard's adapters saw them."""
+    """The messages that graphs were given, as a guard's adapters saw them, and those that were found to be others'."""
 
     def __init__(self) -> None:
-        self._seen: OrderedDict[str, None] = OrderedDict()
+        self._given: OrderedDict[str, None] = OrderedDict()
+        self._others: OrderedDict[str, None] = OrderedDict()
         self._lock = threading.Lock()
         self.threads: set[str] = set()
         """Threads whose input a checkpointer reports."""
 
     def note(self, thread: str, message: BaseMessage) -> None:
         """Remember that a message stood in a graph's input."""
+        self._add(self._given, thread, message)
+
+    def note_other(self, thread: str, message: BaseMessage) -> None:
+        """Remember that somebody else than the user brought a message."""
+        self._add(self._others, thread, message)
+
+    def _add(self, known: OrderedDict[str, None], thread: str, message: BaseMessage) -> None:
         with self._lock:
-            self._seen[_digest(thread, message)] = None
-            while len(self._seen) > _KEPT:
-                self._seen.popitem(last=False)
+            known[_digest(thread, message)] = None
+            while len(known) > _KEPT:
+                known.popitem(last=False)
 
     def has(self, thread: str, message: BaseMessage) -> bool:
         """Whether a message stood in a graph's input."""
         with self._lock:
-            return _digest(thread, message) in self._seen
+            return _digest(thread, message) in self._given
+
+    def is_other(self, thread: str, message: BaseMessage) -> bool:
+        """Whether somebody else brought it; where the user said the same, ask ``has`` first."""
+        with self._lock:
+            return _digest(thread, message) in self._others
 
 
 _INPUTS: weakref.WeakKeyDictionary[Guard, Inputs] = weakref.WeakKeyDictionary()
@@ -100,11 +113,20 @@ def _thread(config: Any) -> str:
 
 
 def note_input(border: Border, config: Any, value: Any) -> None:
-    """Remember the messages in a graph's input, as its checkpointer saw them."""
+    """Remember the messages in a graph's input, as its checkpointer saw them. A graph inside another is given what a
+    node wrote: that is nobody's input."""
+    if ((config or {}).get("configurable") or {}).get("checkpoint_ns"):
+        return
     inputs = _inputs(border)
     inputs.threads.add(_thread(config))
     for message in _messages(value):
         inputs.note(_thread(config), message)
+
+
+def note_brought(border: Border, config: Any, value: Any) -> None:
+    """Remember the messages in a tool's result: whatever they say they are, no user wrote them."""
+    for message in _messages(value):
+        _inputs(border).note_other(_thread(config), message)
 
 
 def is_followed(border: Border, config: Any) -> bool:
@@ -159,26 +181,43 @@ class StateReader:
     """The agent whose input it is: messages of others are exchanges between the two."""
 
     @property
+    def _metadata(self) -> Mapping[str, Any]:
+        return (self.config or {}).get("metadata") or {}
+
+    @property
+    def nested(self) -> bool:
+        """Whether the graph at work is inside another: a node gave it its input."""
+        return "|" in str(self._metadata.get("langgraph_checkpoint_ns", ""))
+
+    @property
     def first_step(self) -> bool:
         """Whether no node of the graph has run yet: then everything is the graph's input."""
-        metadata = (self.config or {}).get("metadata") or {}
-        nested = "|" in str(metadata.get("langgraph_checkpoint_ns", ""))
-        return metadata.get("langgraph_step") == 1 and not nested
+        return self._metadata.get("langgraph_step") == 1 and not self.nested
 
     async def is_input(self, message: BaseMessage, first: bool) -> bool:
-        """Whether a message stood in the graph's input; the first one did where no checkpointer says otherwise."""
-        if message.name:
+        """Whether a message stood in the outermost graph's input; where no checkpointer says what did, ``first`` did.
+
+        A mark only lowers trust: a message with a name, or one that the framework marks as its own, did not.
+        """
+        if message.name or (message.additional_kwargs or {}).get("lc_source"):
             return False
         inputs, thread = _inputs(self.border), _thread(self.config)
         if self.first_step and self.receiver is not None:
             inputs.note(thread, message)
+        if inputs.has(thread, message):
+            return True
         followed = thread in inputs.threads
-        if inputs.has(thread, message) or (first and not followed):
+        if inputs.is_other(thread, message):
+            return False
+        if first and not followed and not self.nested:
+            inputs.note(thread, message)
             return True
         for _ in range(int(_PATIENCE_S / _PAUSE_S) if followed and self.receiver is not None else 0):
             await asyncio.sleep(_PAUSE_S)
             if inputs.has(thread, message):
                 return True
+        if followed and self.receiver is not None:
+            inputs.note_other(thread, message)  # it is not waited for again
         return False
 
     async def judge(self, message: BaseMessage, first: bool) -> Judge:
@@ -242,7 +281,7 @@ async def cleaned_state(border: Border, value: Any, *, config: Any = None, recei
 async def _cleaned(reader: StateReader, value: Any, path: tuple[Any, ...] = ()) -> Any:
     message = _as_message(value)
     if message is not None:
-        first = path[-2:] == ("messages", 0) or path == (0,)
+        first = path in (("messages", 0), (0,))
         done = await cleaned_message(reader.border, message, await reader.judge(message, first))
         return value if done is message else done
     found = opened(value)
