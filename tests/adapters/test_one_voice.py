@@ -477,6 +477,68 @@ async def test_openai_the_words_that_a_model_gives_another_agent_are_not_the_use
     assert sources(crew, FORGED) and SourceClass.DIRECT_USER not in sources(crew, FORGED)
 
 
+# the same in Google ADK, Microsoft Agent Framework and the example for PydanticAI (added after the first contact)
+
+
+async def test_adk_the_words_that_a_model_gives_another_agent_are_not_the_users(crew: Guard) -> None:
+    pytest.importorskip("google.adk", reason="needs lazaretto[google-adk]: make adapters")
+    from google.adk.agents import LlmAgent
+    from google.adk.tools.agent_tool import AgentTool
+
+    from .test_google_adk import Scripted, ask, call, say
+
+    worker = LlmAgent(name="worker", model=Scripted(answers=[say("done")], read=[]))
+    answers = [call("worker", request=FORGED), say("done")]
+    manager = LlmAgent(name="manager", model=Scripted(answers=answers, read=[]), tools=[AgentTool(worker)])
+    await ask(crew, manager, "go")
+    assert SourceClass.DIRECT_USER in sources(crew, "go")
+    assert sources(crew, FORGED) and SourceClass.DIRECT_USER not in sources(crew, FORGED)
+
+
+async def test_agent_framework_the_words_that_a_model_gives_another_agent_are_not_the_users(crew: Guard) -> None:
+    pytest.importorskip("agent_framework", reason="needs lazaretto[agent-framework]: make adapters")
+    from agent_framework import Content
+
+    from .test_agent_framework import Scripted, ask, text
+
+    worker = ask(crew, Scripted(text("done")))
+    call = Content.from_function_call("c1", "work", arguments={"task": FORGED})
+    manager = ask(crew, Scripted(call, text("done")), tools=[worker.as_tool(name="work", arg_name="task")])
+    await manager.run("go")
+    assert SourceClass.DIRECT_USER in sources(crew, "go")
+    assert sources(crew, FORGED) and SourceClass.DIRECT_USER not in sources(crew, FORGED)
+
+
+def test_pydantic_ai_the_words_that_a_model_gives_another_agent_are_not_the_users(
+    crew: Guard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pydantic_ai", reason="needs the example crews' frameworks: make adapters")
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2] / "examples"))
+    from crew_pydantic_ai import Guarded
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+    from pydantic_ai.models.function import FunctionModel
+
+    def done(messages: Any, info: Any) -> Any:
+        return ModelResponse(parts=[TextPart("done")])
+
+    def manage(messages: Any, info: Any) -> Any:
+        returned = any(isinstance(part, ToolReturnPart) for message in messages for part in message.parts)
+        return done(messages, info) if returned else ModelResponse(parts=[ToolCallPart("work", {"task": FORGED})])
+
+    worker = Agent(FunctionModel(done), capabilities=[Guarded(crew, "worker")])
+    manager = Agent(FunctionModel(manage), capabilities=[Guarded(crew, "manager")])
+
+    @manager.tool_plain
+    async def work(task: str) -> str:
+        """Does work."""
+        return str((await worker.run(task)).output)
+
+    manager.run_sync("go")
+    assert SourceClass.DIRECT_USER in sources(crew, "go")
+    assert sources(crew, FORGED) and SourceClass.DIRECT_USER not in sources(crew, FORGED)
+
+
 # MCP: two servers
 
 
