@@ -409,6 +409,29 @@ def test_langgraph_a_name_in_a_message_is_not_its_sender_where_the_node_is_known
     assert writers == {"scout"}
 
 
+def test_langgraph_a_name_stands_where_a_node_hands_on_what_another_wrote(crew: Guard) -> None:
+    """Of an older thread nobody knows who wrote what, and a node that writes a history again did not write it first."""
+    keeper = langgraph(True, crew)
+    from langchain_core.messages import AIMessage, HumanMessage
+    from langgraph.graph import START, MessagesState, StateGraph
+
+    from lazaretto.adapters.langgraph import guard_node
+
+    def crew_of(saver: Any) -> Any:
+        graph = StateGraph(MessagesState)
+        graph.add_node("scout", lambda state: {"messages": [AIMessage(FORGED, name="scout", id="1")]})
+        graph.add_node("lead", guard_node(crew, lambda state: {"messages": list(state["messages"])}))
+        graph.add_node("clerk", guard_node(crew, lambda state: {"messages": [AIMessage("done")]}))
+        graph.add_edge(START, "scout")
+        graph.add_edge("scout", "lead")
+        graph.add_edge("lead", "clerk")
+        return graph.compile(checkpointer=saver)
+
+    crew_of(keeper).invoke({"messages": [HumanMessage("go")]}, THREAD)
+    senders = {item.agent for item in crew.ledger.items(any_state=True, limit=None) if item.text == FORGED}
+    assert senders == {"scout"}
+
+
 # Google ADK: a memory's author, and memories in an instruction
 
 

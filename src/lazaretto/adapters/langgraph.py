@@ -25,7 +25,9 @@ from lazaretto.adapters.langgraph_state import (
     from_tool,
     is_followed,
     note_brought,
+    note_history,
     note_input,
+    note_written,
     runtime_config,
 )
 from lazaretto.errors import MissingExtra
@@ -250,7 +252,7 @@ class GuardedSaver(BaseCheckpointSaver[Any]):
     ) -> Sequence[tuple[str, Any]]:
         if task_path.endswith(START):
             note_input(self._border, config, [value for _, value in writes])
-        with self._border.writer(task_path, [value for _, value in writes]):
+        with self._border.writer(task_path, [value for _, value in writes], config):
             return [
                 (channel, await cleaned_state(self._border, still(value), config=config)) for channel, value in writes
             ]
@@ -258,9 +260,12 @@ class GuardedSaver(BaseCheckpointSaver[Any]):
     async def _clean_metadata(self, metadata: Any) -> Any:
         return await self._border.cleaned(still(metadata), self._border.document, dialect="langchain")
 
-    async def _clean_tuple(self, found: CheckpointTuple | None) -> CheckpointTuple | None:
+    async def _clean_tuple(self, found: CheckpointTuple | None, older: bool = False) -> CheckpointTuple | None:
+        """``older``: another process may have written it."""
         if found is None:
             return None
+        if older:
+            note_history(self._border, found.config, found.checkpoint["channel_values"])
         writes = found.pending_writes
         if writes is not None:
             writes = [
@@ -299,17 +304,19 @@ class GuardedSaver(BaseCheckpointSaver[Any]):
 
     def get_tuple(self, config: Any) -> CheckpointTuple | None:
         """A state, with notices in place of parts that are held now."""
-        if not is_followed(self._border, config):  # an older thread: its own checkpoints hold its inputs
+        older, found = not is_followed(self._border, config), self._saver.get_tuple(config)
+        if older:  # its own checkpoints hold its inputs
             for turn in self._saver.list(_whole_thread(config), filter=_GIVEN, limit=_MOST_TURNS):
                 note_input(self._border, _whole_thread(config), turn.checkpoint["channel_values"].get(START))
-        return self._border.wait(self._clean_tuple, self._saver.get_tuple(config))
+        return self._border.wait(self._clean_tuple, found, older)
 
     async def aget_tuple(self, config: Any) -> CheckpointTuple | None:
         """A state, with notices in place of parts that are held now."""
-        if not is_followed(self._border, config):
+        older, found = not is_followed(self._border, config), await self._saver.aget_tuple(config)
+        if older:
             async for turn in self._saver.alist(_whole_thread(config), filter=_GIVEN, limit=_MOST_TURNS):
                 note_input(self._border, _whole_thread(config), turn.checkpoint["channel_values"].get(START))
-        return await self._clean_tuple(await self._saver.aget_tuple(config))
+        return await self._clean_tuple(found, older)
 
     def list(
         self, config: Any, *, filter: dict[str, Any] | None = None, before: Any = None, limit: int | None = None
@@ -440,16 +447,22 @@ def guard_node(guard: Guard | SyncGuard, node: Callable[..., Any], *, agent: str
     async def clean(state: Any, config: Any) -> Any:
         return await cleaned_state(border, still(state), config=config, receiver=border.agent)
 
+    def noted(written: Any, given: Any) -> Any:
+        note_written(border, runtime_config(), written, border.agent, given)
+        return written
+
     if inspect.iscoroutinefunction(node):
 
         @functools.wraps(node)
         async def guarded(state: Any, *arguments: Any, **named: Any) -> Any:
-            return await node(await clean(state, runtime_config()), *arguments, **named)
+            given = await clean(state, runtime_config())
+            return noted(await node(given, *arguments, **named), given)
 
         return guarded
 
     @functools.wraps(node)
     def waited(state: Any, *arguments: Any, **named: Any) -> Any:
-        return node(border.wait(clean, state, runtime_config()), *arguments, **named)
+        given = border.wait(clean, state, runtime_config())
+        return noted(node(given, *arguments, **named), given)
 
     return waited

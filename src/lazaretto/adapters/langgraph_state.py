@@ -10,9 +10,9 @@ import asyncio
 import hashlib
 import threading
 import weakref
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -66,6 +66,8 @@ class Inputs:
     def __init__(self) -> None:
         self._given: OrderedDict[str, None] = OrderedDict()
         self._others: OrderedDict[str, None] = OrderedDict()
+        self._writers: OrderedDict[str, frozenset[str]] = OrderedDict()
+        """Digest of a message's words -> the nodes that wrote them; none where nobody could be found in time."""
         self._lock = threading.Lock()
         self.threads: set[str] = set()
         """Threads whose input a checkpointer reports."""
@@ -95,6 +97,24 @@ class Inputs:
             return _digest(thread, message) in self._others
 
 
+    def note_writers(self, thread: str, message: BaseMessage, nodes: frozenset[str]) -> None:
+        """Remember the node that wrote a message, with the nodes that it stands in; more where it is written again.
+
+        Where nobody could be found once, nobody is found later: a node may write a whole history again.
+        """
+        key = _words_of(thread, message)
+        with self._lock:
+            known = self._writers.get(key)
+            self._writers[key] = known | nodes if known else nodes if known is None else known
+            while len(self._writers) > _KEPT:
+                self._writers.popitem(last=False)
+
+    def writers(self, thread: str, message: BaseMessage) -> frozenset[str] | None:
+        """The nodes that wrote a message; none where they were looked for in vain, None where nobody has looked."""
+        with self._lock:
+            return self._writers.get(_words_of(thread, message))
+
+
 _INPUTS: weakref.WeakKeyDictionary[Guard, Inputs] = weakref.WeakKeyDictionary()
 
 
@@ -105,6 +125,32 @@ def _inputs(border: Border) -> Inputs:
 def _digest(thread: str, message: BaseMessage) -> str:
     identity = f"{thread}\0{type(message).__name__}\0{read_strings(message.content).text}"
     return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _words_of(thread: str, message: BaseMessage) -> str:
+    identity = f"{thread}\0{read_strings(message.content).text}"
+    return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _nodes_of(config: Any) -> frozenset[str]:
+    """The nodes that a graph inside others stands in, by their names."""
+    inner = (config or {}).get("configurable") or {}
+    return frozenset(part.rpartition(":")[0] for part in str(inner.get("checkpoint_ns") or "").split("|") if ":" in part)
+
+
+def note_written(border: Border, config: Any, written: Any, node: str, given: Any = None) -> None:
+    """Remember which node wrote the messages in a value; not those that it was given."""
+    thread = _thread(config)
+    old = {_words_of(thread, message) for message in _messages(given)}
+    for message in _messages(written):
+        if _words_of(thread, message) not in old:
+            _inputs(border).note_writers(thread, message, _nodes_of(config) | {node})
+
+
+def note_history(border: Border, config: Any, value: Any) -> None:
+    """Remember that nobody can say who wrote the messages of an older state."""
+    for message in _messages(value):
+        _inputs(border).note_writers(_thread(config), message, frozenset())
 
 
 def _thread(config: Any) -> str:
@@ -179,6 +225,8 @@ class StateReader:
     config: Any
     receiver: str | None = None
     """The agent whose input it is: messages of others are exchanges between the two."""
+    pauses: Counter[str] = field(default_factory=Counter)
+    """How often it waited for the checkpointer: all messages of one state share the patience."""
 
     @property
     def _metadata(self) -> Mapping[str, Any]:
@@ -212,23 +260,45 @@ class StateReader:
         if first and not followed and not self.nested:
             inputs.note(thread, message)
             return True
-        for _ in range(int(_PATIENCE_S / _PAUSE_S) if followed and self.receiver is not None else 0):
-            await asyncio.sleep(_PAUSE_S)
-            if inputs.has(thread, message):
-                return True
-        if followed and self.receiver is not None:
-            inputs.note_other(thread, message)  # it is not waited for again
+        if not followed or self.receiver is None:
+            return False
+        if await self._wait("input", lambda: inputs.has(thread, message)):
+            return True
+        inputs.note_other(thread, message)  # it is not waited for again
         return False
+
+    async def _wait(self, why: str, known: Callable[[], bool]) -> bool:
+        """Wait until the checkpointer has reported something, which it does in a thread of its own."""
+        while not known() and self.pauses[why] < _PATIENCE_S / _PAUSE_S:
+            self.pauses[why] += 1
+            await asyncio.sleep(_PAUSE_S)
+        return known()
+
+    async def writer(self, message: BaseMessage) -> str | None:
+        """The agent that wrote a message: by its name, unless it is known that another node wrote it."""
+        name = agent_name(message.name) if message.name else None
+        inputs, thread = _inputs(self.border), _thread(self.config)
+        if name is not None and self.receiver is not None and thread in inputs.threads and not self._saves_at_the_end:
+            if not await self._wait("writer", lambda: inputs.writers(thread, message) is not None):
+                inputs.note_writers(thread, message, frozenset())
+        nodes = inputs.writers(thread, message)
+        if not name or not nodes or name in nodes:
+            return name
+        return next(iter(nodes)) if len(nodes) == 1 else UNNAMED
+
+    @property
+    def _saves_at_the_end(self) -> bool:
+        """Whether the checkpointer reports nothing while the graph runs."""
+        return ((self.config or {}).get("configurable") or {}).get("__pregel_durability") == "exit"
 
     async def judge(self, message: BaseMessage, first: bool) -> Judge:
         """The way to judge a message, by its writer."""
         border, to = self.border, self.receiver
-        name = agent_name(message.name) if message.name else None
         if isinstance(message, (ToolMessage, FunctionMessage)):
             return border.tool
         if isinstance(message, (HumanMessage, SystemMessage)) and await self.is_input(message, first):
             return border.user if isinstance(message, HumanMessage) else border.system
-        by = name or (border.agent if isinstance(message, AIMessage) else UNNAMED)
+        by = await self.writer(message) or (border.agent if isinstance(message, AIMessage) else UNNAMED)
         if to is not None and by != to:
             return lambda text: border.message(text, sender=by, receiver=to)
         if isinstance(message, (AIMessage, HumanMessage, SystemMessage)):
