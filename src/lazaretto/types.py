@@ -182,8 +182,7 @@ def principal_of(observation: Observation) -> str:
 OPERATOR, MCP = "operator:", "mcp:"
 """Prefixes of the two other principals for whose agent's name the operator vouches. A key may be for any name."""
 CLAIMED = "claimed:"
-"""Prefix of a principal that adds a name which nobody vouches for: the agent, a slash, and what the record itself says
-of its writer. The name tells writers behind one agent apart, and proves nothing else."""
+"""Prefix of a principal with a name that nobody vouches for: the agent, a slash, and a name in the record."""
 OPEN_PROXY = "proxy:open"
 """The principal of a proxy without keys."""
 
@@ -208,7 +207,7 @@ def is_author(agent: str, principal: str, old_agent: str, old_principal: str) ->
 
 
 def _vouches(principal: str, agent: str) -> bool:
-    """Whether the operator vouches for this name of an agent, and not merely for somebody who uses it."""
+    """Whether the operator vouches for this name of an agent, and not merely for another caller that uses it."""
     if principal.startswith(OPERATOR):
         return principal.endswith(f"/{agent}")
     return principal in (f"{PROCESS}{agent}", f"{MCP}{agent}")

@@ -432,6 +432,26 @@ def test_langgraph_a_name_stands_where_a_node_hands_on_what_another_wrote(crew: 
     assert senders == {"scout"}
 
 
+def test_langchain_an_agents_own_answers_stay_its_own(crew: Guard) -> None:
+    keeper = langgraph(True, crew)
+    pytest.importorskip("langchain.agents", reason="needs lazaretto[langchain]: make adapters")
+    from langchain.agents import create_agent
+    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+    from langchain_core.messages import AIMessage, HumanMessage
+
+    from lazaretto.adapters.langchain import GuardMiddleware
+
+    model = GenericFakeChatModel(messages=iter([AIMessage("tea is at four"), AIMessage("done")]))
+    agent = create_agent(
+        model, [], name="scout", middleware=[GuardMiddleware(crew, agent="scout")], checkpointer=keeper
+    )
+    for words in ("when is tea?", "thank you"):
+        agent.invoke({"messages": [HumanMessage(words)]}, THREAD)
+        assert sources(crew, words) == {SourceClass.DIRECT_USER}
+    assert sources(crew, "tea is at four") == {SourceClass.MODEL_INFERENCE}
+    assert not list(crew.ledger.events(kinds=(EventKind.SENT,)))
+
+
 # Google ADK: a memory's author, and memories in an instruction
 
 
@@ -472,7 +492,7 @@ async def test_adk_memories_that_are_put_into_an_instruction_are_not_the_operato
     await GuardPlugin(crew).before_model_callback(
         callback_context=SimpleNamespace(agent_name="clerk"), llm_request=request
     )
-    judged = [item for item in crew.ledger.items(any_state=True, limit=None)]
+    judged = list(crew.ledger.items(any_state=True, limit=None))
     assert any(FORGED in item.text for item in judged) and any(STOLEN in item.text for item in judged)
     for item in judged:
         assert item.source is not SourceClass.SYSTEM or not (FORGED in item.text or STOLEN in item.text)
@@ -567,7 +587,7 @@ def test_pydantic_ai_the_words_that_a_model_gives_another_agent_are_not_the_user
 
 async def test_mcp_no_server_answers_to_the_name_of_anothers_tool(crew: Guard) -> None:
     """With several servers a tool is named ``server__tool``; a server may put the same letters into its own names."""
-    pytest.importorskip("mcp_types", reason="needs mcp 2: make test")
+    pytest.importorskip("mcp_types", reason="needs mcp 2")
     from mcp import types
 
     from lazaretto.mcp.gateway import Gateway
@@ -612,7 +632,7 @@ async def test_mcp_no_server_answers_to_the_name_of_anothers_tool(crew: Guard) -
     ],
 )
 async def test_litellm_every_string_of_a_tool_call_is_read(crew: Guard, call: Any) -> None:
-    pytest.importorskip("fastapi", reason="needs lazaretto[api]: make test")
+    pytest.importorskip("fastapi", reason="needs lazaretto[api]")
     from lazaretto.api.access import ANYBODY
     from lazaretto.api.routes.compatible import GuardrailBody, litellm_guardrail
 

@@ -69,7 +69,7 @@ def agent_name(name: object) -> str:
 @contextlib.contextmanager
 def called_by(agent: object) -> Iterator[None]:
     """Inside stands a tool that an agent called. Another agent that is asked there is asked by that one, and not by the
-    user, whatever role the framework gives the words."""
+    user, in any role that the framework gives the words."""
     token = _CALLER.set(agent_name(agent))
     try:
         yield

@@ -71,9 +71,11 @@ class GuardedStorage:
             try:
                 if not await self._beside(record):
                     log.warning("a memory was not stored: something beside its text is held: %s", self._system)
-                elif await self._may_move(record) and (
-                    content := await self._border.kept(self._ref(record), record.content, claimed=record.source)
-                ) is not WITHHELD:
+                elif (
+                    await self._may_move(record)
+                    and (content := await self._border.kept(self._ref(record), record.content, claimed=record.source))
+                    is not WITHHELD
+                ):
                     record.content = content  # unchanged or rewritten
                     kept.append(record)
                     continue
@@ -121,12 +123,12 @@ class GuardedStorage:
             self._storage.update(allowed)
 
     def delete(self, *arguments: Any, **which: Any) -> int:
-        """Delete the records that are meant and that the agent may delete; the guard is told which."""
+        """Delete the records that are meant and that the agent may delete; the guard notes which."""
         gone = self._border.wait(self._deletable, *arguments, **which)
         return int(self._storage.delete(record_ids=gone)) if gone else 0
 
     async def adelete(self, *arguments: Any, **which: Any) -> int:
-        """Delete the records that are meant and that the agent may delete; the guard is told which."""
+        """Delete the records that are meant and that the agent may delete; the guard notes which."""
         gone = await self._deletable(*arguments, **which)
         return int(await self._storage.adelete(record_ids=gone)) if gone else 0
 

@@ -77,7 +77,7 @@ class Inputs:
         self._add(self._given, thread, message)
 
     def note_other(self, thread: str, message: BaseMessage) -> None:
-        """Remember that somebody else than the user brought a message."""
+        """Remember that another party than the user brought a message."""
         self._add(self._others, thread, message)
 
     def _add(self, known: OrderedDict[str, None], thread: str, message: BaseMessage) -> None:
@@ -92,10 +92,9 @@ class Inputs:
             return _digest(thread, message) in self._given
 
     def is_other(self, thread: str, message: BaseMessage) -> bool:
-        """Whether somebody else brought it; where the user said the same, ask ``has`` first."""
+        """Whether another party brought it; ``has`` is asked first, since the user may have written the same."""
         with self._lock:
             return _digest(thread, message) in self._others
-
 
     def note_writers(self, thread: str, message: BaseMessage, nodes: frozenset[str]) -> None:
         """Remember the node that wrote a message, with the nodes that it stands in; more where it is written again.
@@ -135,7 +134,9 @@ def _words_of(thread: str, message: BaseMessage) -> str:
 def _nodes_of(config: Any) -> frozenset[str]:
     """The nodes that a graph inside others stands in, by their names."""
     inner = (config or {}).get("configurable") or {}
-    return frozenset(part.rpartition(":")[0] for part in str(inner.get("checkpoint_ns") or "").split("|") if ":" in part)
+    return frozenset(
+        part.rpartition(":")[0] for part in str(inner.get("checkpoint_ns") or "").split("|") if ":" in part
+    )
 
 
 def note_written(border: Border, config: Any, written: Any, node: str, given: Any = None) -> None:
@@ -170,7 +171,7 @@ def note_input(border: Border, config: Any, value: Any) -> None:
 
 
 def note_brought(border: Border, config: Any, value: Any) -> None:
-    """Remember the messages in a tool's result: whatever they say they are, no user wrote them."""
+    """Remember the messages in a tool's result: no user wrote them, in any role that they name."""
     for message in _messages(value):
         _inputs(border).note_other(_thread(config), message)
 
@@ -278,12 +279,18 @@ class StateReader:
         """The agent that wrote a message: by its name, unless it is known that another node wrote it."""
         name = agent_name(message.name) if message.name else None
         inputs, thread = _inputs(self.border), _thread(self.config)
-        if name is not None and self.receiver is not None and thread in inputs.threads and not self._saves_at_the_end:
-            if not await self._wait("writer", lambda: inputs.writers(thread, message) is not None):
-                inputs.note_writers(thread, message, frozenset())
+
+        def is_known() -> bool:
+            return inputs.writers(thread, message) is not None
+
+        asked = name is not None and self.receiver is not None and thread in inputs.threads
+        if asked and not self._saves_at_the_end and not await self._wait("writer", is_known):
+            inputs.note_writers(thread, message, frozenset())
         nodes = inputs.writers(thread, message)
         if not name or not nodes or name in nodes:
             return name
+        if nodes <= _nodes_of(self.config) | {str(self._metadata.get("langgraph_node", ""))}:
+            return self.border.agent  # the node at work wrote it before
         return next(iter(nodes)) if len(nodes) == 1 else UNNAMED
 
     @property

@@ -134,7 +134,7 @@ def _scope(payload: Any) -> str:
 
 
 def _claimed(payload: Any) -> str:
-    """Whose fact it is, as the payload has it: user and agent, no matter in which run."""
+    """The user and the agent of a fact, as the payload has them, no matter in which run."""
     return urlencode([(name, str(payload[name])) for name in _SCOPES[:2] if payload.get(name)])
 
 
@@ -282,12 +282,10 @@ class GuardedVectors(VectorStoreBase):
     def update(self, vector_id: Any, vector: Any = None, payload: Any = None) -> Any:
         """Change a fact; a held change is not written, nor one that takes another writer's fact to other ids."""
         payload = still(payload)
-        made = (vector, payload)
-        if payload:
-            may = self._may_move(vector_id, payload)
-            made = self._allowed(vector_id, vector, payload) if may else None
-            if not may:
-                self._refused.add(vector_id, payload.get("data"))
+        if payload and not self._may_move(vector_id, payload):
+            self._refused.add(vector_id, payload.get("data"))
+            return
+        made = self._allowed(vector_id, vector, payload)
         if made is not None:
             self._store.update(vector_id, vector=made[0], payload=made[1])
 

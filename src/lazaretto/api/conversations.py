@@ -82,7 +82,7 @@ async def _decision(guard: Guard, passage: Passage, agent: str, conversation: st
     content = hashlib.sha256(passage.text.encode("utf-8", "surrogatepass") + b"\0" + (passage.image or b""))
     of: list[str] = [agent, conversation, passage.channel.value, passage.source or "", principal or ""]
     of += [] if passage.tool is None else [passage.tool, str(passage.answer)]
-    # each part with its length: whoever chooses one of them cannot write the next one into it
+    # each part with its length, so that none can hold the next one
     name = ":".join(f"{len(part)}:{part}" for part in ("passage", *of, content.hexdigest()[:40]))
     began = time.time()
     for again in range(_TRIES + 1):
