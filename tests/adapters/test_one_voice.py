@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 
 from lazaretto import Channel, Guard, Observation, SourceClass
+from lazaretto.adapters.border import Border
 from lazaretto.gates.memory.claims.update_rule import voices, witnesses
+from lazaretto.identity import Identity, ProvedBy, is_own
 from lazaretto.types import EventKind, Ref, is_author
 
 from .conftest import BAD
@@ -55,6 +57,29 @@ def test_a_vouched_principal_vouches_for_its_own_name_alone() -> None:
         assert not is_author("treasurer", principal, "treasurer", "process:treasurer")
     for principal in ("mcp:treasurer", "process:treasurer", "operator:boss/treasurer"):
         assert is_author("treasurer", principal, "treasurer", "key:old")
+
+
+async def test_a_record_of_before_keeps_its_owner(crew: Guard) -> None:
+    """Earlier versions took the name in a record for its writer: the name is the owner, whoever claims it now."""
+    paid, tea = Ref("crewai", "/crew", "paid"), Ref("crewai", "/crew", "tea")
+    for ref, text in ((paid, PAID), (tea, "The tea is served at four in the hall.")):
+        await crew.remember(agent="mia", ref=ref, value=text)
+    door = Border(crew, "crew")
+    assert not await door.keep(paid, STOLEN, claimed="mia") and not await door.forget(tea, claimed="mia")
+    assert await door.keep(tea, "The tea is served at four in the kitchen.", claimed="mia"), (
+        "an equal's ordinary change"
+    )
+    states = crew.ledger.ref_states([paid, tea])
+    assert {crew.ledger.item(state.owner).agent for state in states.values()} == {"mia"}
+    assert await Border(crew, "mia").keep(paid, f"Invoices are paid to {OURS} on Mondays.")
+    await crew.stores.forget(tea, agent="crew", by_right=True)
+
+
+def test_nobody_clears_a_record_that_bears_their_name() -> None:
+    item = Observation("crew", Channel.MEMORY, "x", principal="claimed:crew/ada")
+    assert is_own(None, "ada", item) and is_own(None, "crew", item) and not is_own(None, "vera", item)
+    assert is_own(Identity(ProvedBy.KEY, "desk", ("ada",)), "", item)
+    assert not is_own(Identity(ProvedBy.KEY, "desk", ("bob",)), "", item)
 
 
 # CrewAI: a record's source
