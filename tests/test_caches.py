@@ -7,21 +7,25 @@ import gc
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
 import lazaretto
 from lazaretto import SyncGuard, kept_texts
 from lazaretto.adapters.border import Border
+from lazaretto.errors import StoreUnavailable
 from lazaretto.gates.content.chat_roles import DebateCodes
 from lazaretto.gates.content.records import Content, PreparedContent
+from lazaretto.ledger import Ledger, Store
 from lazaretto.models.answer_cache import CachedChat
 from lazaretto.models.embedding_cache import EmbeddingCache
 from lazaretto.models.protocol import Completion, Message, Request
 from lazaretto.models.record_embedding import tag_vector
 from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel
 from lazaretto.testing import ScriptedGate
-from lazaretto.types import Observation, Ruling, Verdict
+from lazaretto.types import Channel, Observation, Ruling, Verdict
 
 SOURCE = Path(lazaretto.__file__).parent
 NO_CONTENT = {
@@ -50,7 +54,6 @@ NO_CONTENT = {
     "models/recording.py": {"_answers"},  # a recording that the caller made
     "models/weight_files.py": {"_manifest"},
     "policy/plugins.py": {"_read_points"},
-    "policy/policy.py": {"_recommended_channel"},
     "policy/presets/__init__.py": {"_table"},
     "policy/settings.py": {"_adapter"},
     "provenance/adjacency.py": {"_recent"},  # edges between item ids
@@ -60,23 +63,19 @@ NO_CONTENT = {
 }
 """Caches that hold nothing of contents, or not beyond one call."""
 CLEARED = {
+    "gates/foresight/community.py": {"removed"},  # by ``Foresight.clear``
+    "gates/foresight/ledger_memory.py": {"_histories"},
     "pictures/__init__.py": {"known"},  # by ``also_forget``
 }
 FOLLOWS_ERASURES = {
     "actions/known_claims.py": {"_read"},  # of one call
     "actions/mind.py": {"_known", "_read", "_looks"},  # read anew at the agent's next call (``CallLog._take``)
+    "gates/content/casebook.py": {"_cases"},  # and those who keep one let it go (``LiveLibrary.clear``)
     "gates/memory/record_watch.py": {"_kept"},  # numbers of records
     "ingest/read_history.py": {"_read"},  # item ids
     "provenance/taint.py": {"_read"},  # of one question
 }
 """Working state that follows the events of erasure, or lives for one question."""
-KEEPS_CONTENT = {
-    "gates/content/casebook.py": {"_cases"},  # go with their item in the process that rechecks, not in others
-    "gates/foresight/community.py": {"removed"},  # memories that foresight removed, to know others like them
-    "gates/foresight/ledger_memory.py": {"_histories"},  # each agent's last chats, which rehearsals read
-}
-"""Known to keep contents after an erasure."""
-
 _NAME = re.compile(
     r"_?(cache|known|seen|images|texts|answers|answered|judged|facts|read|recent|kept|looks|cases|histories|removed)\Z"
 )
@@ -110,7 +109,7 @@ def test_every_cache_is_cleared_with_the_others_or_is_known_to_hold_nothing() ->
         if file.name != "kept_texts.py" and (names := set(_caches(file)))
     }
     listed: dict[str, set[str]] = {}
-    for table in (NO_CONTENT, CLEARED, FOLLOWS_ERASURES, KEEPS_CONTENT):
+    for table in (NO_CONTENT, CLEARED, FOLLOWS_ERASURES):
         for name, names in table.items():
             listed.setdefault(name, set()).update(names)
     assert found == listed, "use KeptTexts or @remembered for what is made of contents, or say here why not"
@@ -155,7 +154,9 @@ def test_a_debate_keeps_its_code_and_not_its_content() -> None:
     assert all(reference() is None for reference, _ in codes._known.values())
 
 
-async def test_an_adapters_replacements_are_forgotten_and_made_again(tmp_path: Path) -> None:
+async def test_an_adapters_replacements_are_forgotten_and_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def cut(seen: Observation) -> Ruling | Verdict:
         if "4711" not in seen.text:
             return Ruling.ALLOW
@@ -171,3 +172,28 @@ async def test_an_adapters_replacements_are_forgotten_and_made_again(tmp_path: P
         kept_texts.forget()
         assert len(border._replacements) == 0
         assert await border.document("The code is 4711.") == "The code is removed."
+        kept_texts.forget()
+        plain = guard.guard.check
+
+        async def erased_meanwhile(*given: Any, **named: Any) -> Any:
+            decision = await plain(*given, **named)
+            kept_texts.forget()
+            return decision
+
+        monkeypatch.setattr(guard.guard, "check", erased_meanwhile)
+        assert await border.document("The code is 4711.") == "The code is removed."
+        assert len(border._replacements) == 0, "it was erased after it was judged, and before it was kept"
+
+
+def test_caches_forget_also_where_an_erasure_fails_at_its_end(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    item = Observation("ada", Channel.MEMORY, "a private word")
+    ledger.append_item(item)
+    kept = tag_vector("a private word")
+
+    def broken(_: Store) -> bool:
+        raise StoreUnavailable("the disk failed")
+
+    monkeypatch.setattr(Store, "scrub", broken)
+    with pytest.raises(StoreUnavailable):
+        ledger.erase(item.id, "asked for")
+    assert ledger.state(item.id).erased and tag_vector("a private word") is not kept

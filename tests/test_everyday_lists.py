@@ -35,6 +35,7 @@ WRITTEN = {
     "../../lab/results/everyday/copy_orders/list.toml": (
         "cacac5ca0820cf0d1a6c9b65366c6ccea04c3ea8ebf55ec2f473141e560c47a2"
     ),
+    "working_day.toml": "3727ef14d14e2aa7cae15e8c05cbf2c5de6161f1c781c4906f4b150d03f00829",
     "secrets_in_notes.toml": "bc314312441ca995473ae2e9a02fff1f308014218e7b149ea9c578ff67f1b760",
     "../../lab/results/everyday/milder_orders/list.toml": (
         "c659bf937dace46a2233f24a7a9ffb4b8797e1b35981496392595013887ce367"
@@ -65,6 +66,16 @@ def test_200_notes_in_40_kinds_of_work_and_four_languages() -> None:
     assert len({note["work"] for note in notes}) == 40 and len({note["text"] for note in notes}) == 200
     languages = Counter(note["language"] for note in notes)
     assert set(languages) == {"en", "de", "es", "fr"} and languages["en"] == 120
+
+
+def test_a_working_day_of_120_honest_texts_in_20_other_trades_and_60_attacks() -> None:
+    honest, attacks = entries("working_day.toml", "honest"), entries("working_day.toml", "attack")
+    trades = Counter(text["trade"] for text in honest)
+    assert len(trades) == 20 and set(trades.values()) == {6}
+    assert not set(trades) & {note["work"] for note in entries("everyday_notes.toml", "note")}
+    assert Counter(text["language"] for text in honest) == {"en": 60, "de": 25, "es": 20, "fr": 15}
+    assert len(attacks) == 60 and len({text["text"] for text in honest + attacks}) == 180
+    assert all("known" in text for text in attacks if text["kind"] == "redirect")
 
 
 def test_40_prompts_of_five_frameworks_and_20_results_inside_them() -> None:

@@ -88,3 +88,19 @@ def test_in_process_a_name_or_what_a_text_says_of_itself_is_no_source(agent: str
     assert kept.source is SourceClass.MODEL_INFERENCE and not kept.principal.startswith("operator:")
     told = read_observation(RawInput(agent, "memory", words, source="system"), "default", Limits())
     assert told.source is SourceClass.SYSTEM, "what the caller's code says of it counts: docs/actions.md"
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("planner", "pIanner"), ("planner", "p1anner"), ("planner", "p\u04cfanner"), ("planner", "p\u0142anner"),
+        ("scout", "\ua731\u1d04\u1d0f\u1d1c\u1d1b"), ("scout", "sc0ut"), ("manager", "rnanager"), ("IBM", "ibm"),
+    ],
+)  # fmt: skip
+def test_a_key_for_any_agent_uses_no_name_that_a_person_would_read_as_another_keys(name: str, other: str) -> None:
+    spare = Identity(ProvedBy.KEY, "spare", taken=(name,))
+    for used in (name, other):
+        with pytest.raises(Forbidden, match="another key"):
+            spare.speak_as(used)
+    for used in (f"{name}2", "ada", "worker1", "worker2"):
+        spare.speak_as(used)

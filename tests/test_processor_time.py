@@ -148,7 +148,7 @@ def test_what_the_shipped_gates_had_no_time_for_waits_for_a_person(tmp_path: Pat
     said = asyncio.run(write())
     assert (said.ruling, said.rule) == (Ruling.REVIEW, "memory:too_long_to_read_whole")
     words = " ".join(one.summary for verdict in said.verdicts for one in verdict.evidence)
-    assert "compared with what is known" in words
+    assert "Only some of its claims were compared" in words
 
 
 def test_collecting_garbage_does_not_count() -> None:
@@ -200,7 +200,7 @@ def test_what_a_network_takes_on_a_quiet_machine_is_what_was_measured() -> None:
     rows = json.loads((ROOT / "lab" / "results" / "kernels" / "arm64.json").read_text())["runs"][0]["rows"]
     compared = set()
     for row in rows:
-        slower = {"int8": 1.0, "blocks": encoder._BLOCKS, "fp32": encoder._FULL}.get(row["way"])
+        slower = {"int8": 1.0, "blocks": encoder._EVEN, "fp32": encoder._FULL}.get(row["way"])
         if slower is not None and row["tokens"] >= encoder._TELLING:
             quiet = (encoder._QUIET_S + encoder._QUIET_SQUARE_S * row["tokens"]) * row["tokens"] * slower
             assert quiet * 1000 == pytest.approx(row["ms"], rel=0.1)

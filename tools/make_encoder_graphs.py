@@ -3,9 +3,10 @@
     python tools/make_encoder_graphs.py [folder]
 
 Into ``minilm/``: all-MiniLM-L6-v2. ``encoder.onnx`` multiplies in full precision, ``encoder_int8.onnx`` in eight bits,
-``encoder_blocks.onnx`` in eight bits with a scale for every ``BLOCK`` numbers; ``probe_int8.onnx`` is one product in
-eight bits, to find out whether this processor does them exactly. Into ``deep/``: ``mpnet.onnx`` (all-mpnet-base-v2) and
-``e5.onnx`` (multilingual-e5-small), in blocks of eight bits. Weights are named and shaped here and given at run time.
+``encoder_even.onnx`` in eight bits after channels are made even (``channels.py``); ``probe_int8.onnx`` is one product
+in eight bits, to find out whether this processor does them exactly. Into ``deep/``: ``mpnet.onnx``
+(all-mpnet-base-v2) and ``e5.onnx`` (multilingual-e5-small), in eight bits with a scale for every ``BLOCK`` numbers.
+Weights are named and shaped here and given at run time.
 Needs the package ``onnx``, which the product does not.
 """
 
@@ -41,8 +42,16 @@ E5 = Shape(layers=12)
 class Graph:
     """Nodes, and the weights that are given at run time."""
 
-    def __init__(self, shape: Shape = Shape(), *, int8: bool = False, blocks: bool = False) -> None:  # noqa: B008
-        self.shape, self.int8, self.blocks = shape, int8, blocks
+    def __init__(
+        self,
+        shape: Shape = Shape(),  # noqa: B008
+        *,
+        int8: bool = False,
+        blocks: bool = False,
+        even: bool = False,
+    ) -> None:
+        """``even``: eight bits after channels are made even, and blocks where a layer narrows again."""
+        self.shape, self.int8, self.blocks, self.even = shape, int8, blocks, even
         self.nodes: list[object] = []
         self.weights: list[TensorProto] = []
 
@@ -62,11 +71,14 @@ class Graph:
     def linear(self, x: str, name: str, wide: int, narrow: int) -> str:
         """x @ weight + bias."""
         bias = self.weight(f"{name}.bias", narrow)
-        if self.int8:
+        evened = self.even and wide == self.shape.width
+        if evened:
+            x = self.add("Mul", [x, self.weight(f"{name}.even", wide)], [f"{name}.in"])
+        if self.int8 or evened:
             whole = self.weight(f"{name}.weight", wide, narrow, kind=TensorProto.INT8)
             inputs = [x, whole, self.weight(f"{name}.scale", narrow), "", bias]
             return self.add("DynamicQuantizeMatMul", inputs, [f"{name}.out"], domain="com.microsoft")
-        if self.blocks:
+        if self.blocks or self.even:
             whole = self.weight(f"{name}.weight", narrow, wide // BLOCK, BLOCK, kind=TensorProto.UINT8)
             inputs = [x, whole, self.weight(f"{name}.scale", narrow, wide // BLOCK), "", "", bias]
             sizes = {"K": wide, "N": narrow, "bits": 8, "block_size": BLOCK, "accuracy_level": 4}
@@ -104,7 +116,7 @@ def encoder(graph: Graph, path: Path) -> None:
         x = graph.norm(graph.add("Add", [x, gathered], [f"{at}attended"]), f"{at}attention.output.LayerNorm")
         opened = graph.linear(x, f"{at}intermediate.dense", size.width, size.inner)
         # by tanh it takes half the time, and is off by less than rounding to eight bits is
-        curve = {"approximate": "tanh"} if graph.blocks else {}
+        curve = {"approximate": "tanh"} if graph.blocks or graph.even else {}
         wide = graph.add("Gelu", [opened], [f"{at}gelu"], **curve)
         narrow = graph.linear(wide, f"{at}output.dense", size.inner, size.width)
         done = graph.add("Add", [x, narrow], [f"{at}summed"])
@@ -134,7 +146,7 @@ def main() -> None:
         (folder / name).mkdir(parents=True, exist_ok=True)
     encoder(Graph(), folder / "minilm" / "encoder.onnx")
     encoder(Graph(int8=True), folder / "minilm" / "encoder_int8.onnx")
-    encoder(Graph(blocks=True), folder / "minilm" / "encoder_blocks.onnx")
+    encoder(Graph(even=True), folder / "minilm" / "encoder_even.onnx")
     probe(folder / "minilm" / "probe_int8.onnx")
     encoder(Graph(MPNET, blocks=True), folder / "deep" / "mpnet.onnx")
     encoder(Graph(E5, blocks=True), folder / "deep" / "e5.onnx")

@@ -5,6 +5,7 @@
     python lab/benchmarks/everyday.py tools      # 30 poisoned tool descriptions and their twins, MCP gateway
     python lab/benchmarks/everyday.py facts      # 540 pairs: events, restatements, passages, poison, lies, rules
     python lab/benchmarks/everyday.py peaceful   # the 300 peaceful pairs again, a less trusted source after the user
+    python lab/benchmarks/everyday.py day        # 120 honest texts of 20 other trades, 60 attacks, four ways each
     python lab/benchmarks/everyday.py all --write now
     python lab/benchmarks/everyday.py show first_contact
 
@@ -38,6 +39,16 @@ READ_AS = {
     "tool_output_internal": "tool", "tool_output_external": "tool", "untrusted_document": "document",
 }  # fmt: skip
 """Source -> the channel through which an agent reads from it."""
+HONEST_WAYS = (
+    ("model_inference", "memory"), ("agent_message", "message"), ("tool_output_external", "tool"),
+    ("untrusted_document", "document"),
+)  # fmt: skip
+"""How honest texts of the working day come in: what an agent keeps itself, hears from another, and reads."""
+ATTACK_WAYS = (
+    ("untrusted_document", "document"), ("tool_output_external", "tool"), ("untrusted_document", "memory"),
+    ("tool_output_external", "memory"),
+)  # fmt: skip
+"""How its attacks come in: read, and kept."""
 
 
 def toml_list(name: str, table: str) -> list[Row]:
@@ -171,6 +182,40 @@ async def _fault(guard: Any, listed: Sequence[Row]) -> str:
     return "" if offered else next(iter(gateway.refused.values()), "not offered")
 
 
+def day() -> list[Row]:
+    """The honest texts, a store for each way; each attack each way in a store that knows what it speaks against."""
+    from lazaretto import SyncGuard
+
+    rows = []
+    honest = toml_list("working_day", "honest")
+    for source, way in HONEST_WAYS:
+        with tempfile.TemporaryDirectory() as folder, SyncGuard.open(f"sqlite:///{folder}/crew.db") as guard:
+            for number, line in enumerate(progress(f"{source} as {way}", honest), 1):
+                row = {"id": f"honest-{number:03d}", "kind": "honest", "trade": line["trade"], "source": source}
+                rows.append(row | _taken(guard, line, line["trade"].replace(" ", "-"), source, way))
+    attacks = toml_list("working_day", "attack")
+    for source, way in ATTACK_WAYS:
+        for number, line in enumerate(progress(f"attacks, {source} as {way}", attacks), 1):
+            with tempfile.TemporaryDirectory() as folder, SyncGuard.open(f"sqlite:///{folder}/crew.db") as guard:
+                if "known" in line:
+                    guard.remember(line["known"], agent="keeper", source="direct_user")
+                row = {"id": f"attack-{number:02d}", "kind": line["kind"], "source": source}
+                rows.append(row | _taken(guard, line, "newcomer", source, way))
+    return rows
+
+
+def _taken(guard: Any, line: Row, agent: str, source: str, way: str) -> Row:
+    """What is ruled on one text, with the reasons that a person reads and the text that is offered instead."""
+    if way == "memory":
+        decision = guard.remember(line["text"], agent=agent, source=source)
+    else:
+        decision = guard.check(line["text"], agent=agent, channel=way, source=source)
+    row = {"way": way, "language": line["language"], "form": line["form"], **ruled(decision)}
+    if not decision.allowed:
+        row["reasons"] = list(decision.reasons)
+    return row | ({} if decision.replacement is None else {"replacement": decision.replacement})
+
+
 def prompts() -> list[Row]:
     """The prompts and tool results through the proxy."""
     from everyday_proxy import sent
@@ -184,6 +229,7 @@ RUNS: dict[str, Callable[[], list[Row]]] = {
     "tools": tools,
     "facts": facts,
     "peaceful": peaceful,
+    "day": day,
 }
 
 
@@ -214,6 +260,11 @@ def table(name: str, rows: list[Row]) -> str:
         return f"held:\n{crossed(rows, ('source', 'way'), 'language')}\n\nof these, by claims:\n{claims}"
     if name == "tools":
         return crossed(rows, ("which",), "attack", "refused")
+    if name == "day":
+        honest = [row for row in rows if row["kind"] == "honest"]
+        attacks = [row for row in rows if row["kind"] != "honest"]
+        tables = (crossed(honest, ("source", "way"), "language"), crossed(honest, ("form",), "source"))
+        return "\n\n".join((*tables, crossed(attacks, ("source", "way"), "kind")))
     if name in ("facts", "peaceful"):
         spoilt = f"pairs whose first text was held already: {share(rows, 'earlier_held')}"
         detailed = [row for row in rows if "detail" in row]

@@ -3,13 +3,15 @@
     python lab/benchmarks/kernels.py                     # prints the table
     python lab/benchmarks/kernels.py --write NAME        # also writes lab/results/kernels/NAME.json
 
-Needs numpy, onnx and onnxruntime alone. Weights are those of all-MiniLM-L6-v2 where its package (and safetensors) is
-installed, else random ones; texts are common words in random order. All ways take turns on the same windows; one window
-per run, as the product does it. Milliseconds are the least of many runs: other work on the machine only adds.
+Needs numpy, onnx, onnxruntime and the product. Weights are those of all-MiniLM-L6-v2 where its package (and
+safetensors) is installed, else random ones; texts are common words in random order. All ways take turns on the same
+windows; one window per run, as the product does it. Milliseconds are the least of many runs: other work on the machine
+only adds.
 
 Ways: ``fp32``; ``int8`` (DynamicQuantizeMatMul, a scale for each column); ``blocks`` (MatMulNBits, a scale for every
-128 numbers); ``ort dynamic`` (onnxruntime's own quantize_dynamic: MatMulInteger, a scale for each column).
-``4 layers``: the first four of six, for the speed alone; what it would find is unknown without training it.
+128 numbers); ``even`` (``int8`` after channels are made even, blocks where a layer narrows); ``ort dynamic``
+(onnxruntime's own quantize_dynamic: MatMulInteger, a scale for each column). ``4 layers``: the first four of six, for
+the speed alone; what it would find is unknown without training it.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 import make_encoder_graphs as graphs  # noqa: E402
+
+from lazaretto.models.minilm.channels import rounded_even  # noqa: E402
 
 WIDTH, INNER, LAYERS, HEADS = 384, 1536, 6, 12
 LENGTHS = (16, 64, 128, 256)
@@ -127,6 +131,9 @@ def ways(arrays: Arrays, folder: Path) -> dict[str, tuple[bytes, Arrays]]:
         return path.read_bytes()
 
     int8, blocks = rounded(arrays, blocks=False), rounded(arrays, blocks=True)
+    even = {name: value for name, value in arrays.items() if value.ndim != 2}
+    for name, value in arrays.items():
+        even |= rounded_even(name.removesuffix(".weight"), value) if value.ndim == 2 else {}
     whole = onnx.load_from_string(graph())
     for place, one in enumerate(list(whole.graph.initializer)):
         whole.graph.initializer[place].CopyFrom(numpy_helper.from_array(arrays[one.name], one.name))
@@ -142,6 +149,7 @@ def ways(arrays: Arrays, folder: Path) -> dict[str, tuple[bytes, Arrays]]:
         "fp32": (graph(), arrays),
         "int8": (graph(int8=True), int8),
         "blocks": (graph(blocks=True), blocks),
+        "even": (graph(even=True), even),
         "ort dynamic": ((folder / "dynamic.onnx").read_bytes(), {}),
         "int8, 4 layers": (graph(4, int8=True), int8),
         "blocks, 4 layers": (graph(4, blocks=True), blocks),

@@ -36,8 +36,6 @@ class Clears(Protocol):
         """Forget everything."""
         ...
 
-    def __len__(self) -> int: ...
-
 
 class KeptTexts(Generic[Value]):
     """Results for the contents that were read last. Safe to share between threads.

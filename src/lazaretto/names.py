@@ -7,13 +7,17 @@ mistake.
 
 from __future__ import annotations
 
+import functools
+import re
 import unicodedata
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 from lazaretto.errors import InputError, TooLarge
 
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
 MAX_NAME = 512
 """Longest id, agent or namespace, in characters."""
 
@@ -30,6 +34,11 @@ CONFUSABLE: dict[int, str] = {
 }
 """Foreign letter -> the Latin letter it looks like."""
 
+_LATIN = re.compile(r"LATIN (?:SMALL |CAPITAL )?LETTER (?:SMALL CAPITAL )?([A-Z])(?: WITH .+)?")
+_ALIKE = str.maketrans("0i1|ӏѵѡ", "ollllvw")
+_PAIRS = {"rn": "m", "vv": "w"}
+"""Letters and digits that look alike in many typefaces: of names, where a person would not notice the difference."""
+
 MAX_KIND = 20
 """Longest kind of a principal, which stands before its name."""
 MAX_PRINCIPAL = 2 * MAX_NAME + 1
@@ -37,10 +46,21 @@ MAX_PRINCIPAL = 2 * MAX_NAME + 1
 
 
 def look_of(name: str) -> str:
-    """A name as people read it: names that differ in case, spacing, signs, accents or look-alike letters are one."""
+    """A name as people read it: names that differ in case, spacing, signs, accents or look-alike letters and digits are
+    one."""
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", name))
-    folded = plain.translate(CONFUSABLE).casefold().translate(CONFUSABLE)
+    folded = "".join(map(_latin, plain.translate(CONFUSABLE))).casefold().translate(CONFUSABLE).translate(_ALIKE)
+    for pair, letter in _PAIRS.items():
+        folded = folded.replace(pair, letter)
     return "".join(filter(str.isalnum, folded)) or folded
+
+
+def _latin(letter: str) -> str:
+    """The plain letter of a Latin one with a stroke or hook, or in the form of a small capital, as Unicode names it."""
+    if letter.isascii():
+        return letter
+    found = _LATIN.fullmatch(unicodedata.name(letter, ""))
+    return found[1] if found else letter
 
 
 def check_name(value: object, field: str, *, empty: bool = False, printable: bool = False, most: int = MAX_NAME) -> str:
@@ -103,3 +123,19 @@ def check_ids(values: object, field: str, most: int) -> tuple[str, ...]:
 def warn_old_name(old: str, new: str, depth: int = 3) -> None:
     """Warn the caller of an old name that has ``new`` in its place; ``depth`` as of ``warnings.warn``."""
     warnings.warn(f"{old} is now {new}; the old name goes in 0.3", DeprecationWarning, stacklevel=depth)
+
+
+def old_argument(owner: str, old: str, new: str) -> Callable[[Callable[Given, Made]], Callable[Given, Made]]:
+    """Decorator of a function whose argument ``new`` had another name: that one works still, with a warning."""
+
+    def renamed(work: Callable[Given, Made]) -> Callable[Given, Made]:
+        @functools.wraps(work)
+        def called(*given: Given.args, **named: Given.kwargs) -> Made:
+            if old in named:
+                warn_old_name(f"{owner}({old}=)", f"{new}=")
+                named[new] = named.pop(old)
+            return work(*given, **named)
+
+        return called
+
+    return renamed

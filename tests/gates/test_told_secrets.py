@@ -238,3 +238,85 @@ def test_secrets_in_the_forms_of_notes_are_taken_out(text: str, secret: str) -> 
 )
 def test_notes_with_the_same_words_are_left_alone(text: str) -> None:
     assert find_secrets(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("pw for the intranet Kestrel9Moss", "Kestrel9Moss"),
+        ("VPN user anna, pass Birke7Stein!", "Birke7Stein"),
+        ("Zugang Kasse: kasse1 / Ulme44Bach", "Ulme44Bach"),
+        ("clave del wifi de la oficina: Roble_Azul_77", "Roble_Azul_77"),
+        ("The pass is Kestrel9Moss.", "Kestrel9Moss"),
+        ("Password for the vpn Ginster4Hafen, valid since Monday.", "Ginster4Hafen"),
+        ("pw to the till Hazel22Dock", "Hazel22Dock"),
+        ("Contraseña para la intranet Cedro8Puente", "Cedro8Puente"),
+        ("Mot de passe pour le webmail Saule31Port.", "Saule31Port"),
+        ("Passwort fürs Portal: Linde7Kreis", "Linde7Kreis"),
+        ("user: mwirth / pass: Erle5Wiese", "Erle5Wiese"),
+        ("Login office, password Maple12River.", "Maple12River"),
+        ("Benutzer lager; Passwort Kiefer3Stein", "Kiefer3Stein"),
+        ("utilisateur accueil, mot de passe Frene6Lac", "Frene6Lac"),
+        ("usuario caja1 / contraseña Olivo9Mar", "Olivo9Mar"),
+        ("Acceso almacén: turno2 / Pino5Rio", "Pino5Rio"),
+        ("Accès planning : equipe / Noyer8Quai", "Noyer8Quai"),
+        ("Login backup box: root / Thorn6Field", "Thorn6Field"),
+        ("Zugang Backstube Rechner: ofen / Roggen9Korn", "Roggen9Korn"),
+        ("The safe opens with Wren3Hollow.", "Wren3Hollow"),
+        ("Der Tresor öffnet sich mit Birne6Garten", "Birne6Garten"),
+        ("La caja fuerte se abre con Higo4Verde.", "Higo4Verde"),
+        ("Le coffre s'ouvre avec Poire7Champ", "Poire7Champ"),
+        ("The laptop unlocks with Clover8Barn", "Clover8Barn"),
+        ("My pass is Heather5Moor, delete this after reading.", "Heather5Moor"),
+        ("The pass for the print server is Sorrel9Bank", "Sorrel9Bank"),
+        ("Key for the wifi in hall 2: Hopfen77Malz", "Hopfen77Malz"),
+        ("Clé du wifi de l'atelier : Tilleul_Vert_12", "Tilleul_Vert_12"),
+        ("Code zum WLAN im Keller ist Gerste88Hof", "Gerste88Hof"),
+        ("chiave del wifi: Salice_Blu_30", "Salice_Blu_30"),
+    ],
+)
+def test_secrets_beside_what_they_open_are_taken_out(text: str, secret: str) -> None:
+    assert secret not in without_secrets(text, find_secrets(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Password for the portal follows by post.",
+        "pw for the till: ask Jutta on Monday.",
+        "Passwort für die Kasse bitte bei Frau Ott holen.",
+        "The password for the vpn is the one you chose in March.",
+        "Password to the mailbox expires on 2026-12-01.",
+        "Contraseña para el portal: ya caducada, pedid otra.",
+        "User manual, password chapter 4b is outdated.",
+        "user: mwirth / pass: see the sheet in the drawer",
+        "Login form, password field Input2Width is too narrow.",
+        "Account 4711, pass Gotthard2026 was closed on Friday.",
+        "Zugang Halle 3: Tor1 / Rampe2",
+        "Zugang Nord: Treppe2 / Aufzug1Keller",
+        "Acceso principal: puerta1 / Sala2026",
+        "Accès livraison: quai3 / porte4B",
+        "Login page: header / Footer2Links",
+        "The vault opens with a creak at 08:00.",
+        "The safe opens with two keys.",
+        "The archive opens with an exhibition on 12 March.",
+        "The festival opens with Orchestra2Night.",
+        "The laptop opens with Windows11Pro now.",
+        "Der Tresor öffnet sich mit dem Schlüssel von Ulf.",
+        "The pass is closed from November to April.",
+        "The pass is Gotthard2026Sued, two euros at the till.",
+        "Our pass is valid for bus 12A.",
+        "The pass for the museum is Kultur4Alle this year.",
+        "My pass is out of date.",
+        "Clave del wifi: preguntad en recepción.",
+        "Code for the wifi is on the receipt.",
+        "Key for the wifi cabinet is on hook 12.",
+        "The code for the wifi poster is QR2026Poster, print it in A3.",
+        "Wifi: Eduroam2026X",
+        "WLAN: Campus-Roaming2026",
+        "Schlüssel zum WLAN-Schrank hängt bei Hannes.",
+        "Key to the wifi is in the folder Netz2026Plan of the office",
+    ],
+)
+def test_names_and_places_beside_such_words_are_left_alone(text: str) -> None:
+    assert find_secrets(text) == []

@@ -233,7 +233,7 @@ def test_the_ruling_rewrite_offers_what_is_known_and_the_text_without_the_order(
 
 
 def test_a_pair_of_claims_is_read_once_and_as_full_precision_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = RelationModel(in_blocks=True)
+    model = RelationModel()
     texts = (APPROVAL, WAIVED, ACCOUNT, FORGED)
     pairs = [(read_claim(old), read_claim(new), 0.6) for old in texts for new in texts[::-1]]
     alone = [model._compare([pair], model._full)[0] for pair in pairs]
@@ -275,7 +275,7 @@ def test_catching_up_asks_for_what_is_new_and_misses_nothing(tmp_path: Path, mon
 
 
 def test_an_answer_near_a_bar_is_read_again_in_full_precision() -> None:
-    model = RelationModel(in_blocks=True)
+    model = RelationModel()
     pair = (read_claim(APPROVAL), read_claim(WAIVED), 0.6)
     quick, full = model._compare([pair], model._quick)[0], model._compare([pair], model._full)[0]
     assert quick != full

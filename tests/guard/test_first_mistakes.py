@@ -13,7 +13,7 @@ from lazaretto.actions.records import Authorization, Control
 from lazaretto.cli import build
 from lazaretto.errors import InputError, PolicyError
 from lazaretto.policy import ChannelPolicy, Channels, presets
-from lazaretto.types import Decision
+from lazaretto.types import Channel, Decision
 
 RUNNER = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
 
@@ -29,11 +29,14 @@ def test_a_preset_has_one_meaning_wherever_it_is_named(name: str) -> None:
     assert Policy(preset=name, namespace="crew").channels == whole.channels  # type: ignore[arg-type]
 
 
-def test_channels_that_are_left_out_are_those_of_the_default() -> None:
+@pytest.mark.parametrize("name", presets.NAMES)
+def test_channels_that_are_left_out_are_those_of_the_preset(name: Any) -> None:
     own = ChannelPolicy(stages=(("structure",),))
-    policy = Policy(channels=Channels(message=own))
+    policy, whole = Policy(preset=name, channels=Channels(message=own)), Policy.read(name)
     assert policy.channels.message == own
-    assert policy.channels.memory == Policy.recommended().channels.memory
+    for channel in Channel:
+        assert channel is Channel.MESSAGE or policy.channels[channel] == whole.channels[channel]
+    assert Policy(channels=Channels(message=own)).channels.memory == Policy.recommended().channels.memory
 
 
 def test_settings_of_gates_are_the_presets_unless_they_are_given() -> None:

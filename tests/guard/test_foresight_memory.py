@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from lazaretto import InputError, Policy, Ruling, SyncGuard, UnknownItem
+from lazaretto import InputError, Policy, Ruling, SyncGuard, UnknownItem, kept_texts
 from lazaretto.agents.album import note_item, picture_item
 from lazaretto.agents.chat_agent import ChatAgent
 from lazaretto.agents.model import AgentModel
@@ -292,6 +292,44 @@ def test_what_looks_like_a_removed_memory_is_read_first(store: str, parts: Any) 
         assert guard.foresight.before_turn("ada").removed
         found = guard.remember(alike, agent="cyrus").item
         assert guard.foresight.before_turn("cyrus").removed == (found,)
+
+
+@pytest.mark.parametrize("erased", ["memory", "chat"])
+def test_nothing_of_what_is_erased_stays_in_mind(store: str, parts: Any, erased: str) -> None:
+    """Not its words in an album, in a rehearsal, in real talk or in a chat; what is left is read again."""
+    with opened(store, parts) as guard:
+        items = furnish(guard, "ada", VIRUS)
+        asked = guard.exchange("What is new?", sender="bo", receiver="ada")
+        said = guard.exchange(TARGET, sender="ada", receiver="bo", parents=[asked.item]).item
+        other = guard.exchange("And the weather?", sender="cy", receiver="dan")
+        guard.exchange("It rains.", sender="dan", receiver="cy", parents=[other.item])
+        assert guard.foresight.before_turn("ada").removed and mode_of(guard).removed
+        guard.erase(items[VIRUS] if erased == "memory" else said, reason="asked for")
+        foresight = guard.guard.foresight.rehearsal
+        assert foresight is not None and not mode_of(guard).removed and not foresight.memory._histories, "at once"
+        assert guard.foresight.before_turn("ada").removed == (), "it goes on"
+        known = repr((vars(mode_of(guard)), vars(mode_of(guard).monitor), vars(foresight.memory)))
+        assert (VIRUS in known) is (erased == "chat")
+        assert bool(foresight.memory.history("ada")) is (erased == "memory")
+        assert foresight.memory.history("cy") == (("And the weather?", "It rains."),)
+        assert bool(mode_of(guard).removed) is (erased == "chat"), "other removals are known again"
+
+
+def test_an_erasure_during_a_round_waits_for_its_end(store: str, parts: Any) -> None:
+    with opened(store, parts) as guard:
+        furnish(guard, "ada", VIRUS)
+        foresight = guard.guard.foresight.rehearsal
+        assert foresight is not None
+        before, diagnose, seen = foresight.memory, mode_of(guard).monitor.diagnose, list[bool]()
+
+        async def erasing(*given: Any) -> Any:
+            kept_texts.forget()
+            seen.append(foresight.memory is before)
+            return await diagnose(*given)
+
+        mode_of(guard).monitor.diagnose = erasing  # type: ignore[assignment, method-assign]
+        assert guard.foresight.before_turn("ada").removed
+        assert seen and all(seen) and foresight.memory is not before and not mode_of(guard).removed
 
 
 def test_the_published_mode_removes_from_one_agent_alone(store: str, parts: Any) -> None:

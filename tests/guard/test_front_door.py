@@ -7,7 +7,9 @@ import importlib
 import inspect
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,6 +67,10 @@ def test_old_names_warn_and_are_the_new_ones(tmp_path: Path) -> None:
         view = RepairView(ledger, ProvenanceGraph(ledger))
     with pytest.warns(DeprecationWarning, match="objection"):
         assert view.judge is view.objection
+    with pytest.warns(DeprecationWarning, match="objection") as caught:
+        old: Any = RepairView(ledger, view.graph, judge=lambda _: "no")  # type: ignore[call-arg]
+    assert caught[0].filename == __file__
+    assert old.objection(None) == "no" and replace(old, objection=lambda _: "yes").objection(None) == "yes"
     decision = Decision("it_1", Ruling.ALLOW, 0.0, (0.0, 1.0), "structure:fine")
     with pytest.warns(DeprecationWarning, match="active_verdicts"):
         assert decision.standing == decision.active_verdicts == ()

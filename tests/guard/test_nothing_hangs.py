@@ -108,14 +108,13 @@ async def test_a_name_of_a_write_that_has_no_ruling_yet_is_an_error_not_a_crash(
     first = await guard.remember("Tank 1 is full.", agent="ada")
     bare = replace(guard.ledger.item(first.item), id="it_bare")
     guard.ledger.append_item(bare, [])
-    assert guard._core.recorder.earlier_decision(bare) is None
+    assert guard._core.recorder.earlier_decision(bare, {}) is None
 
 
 async def test_the_library_that_is_live_answers_and_an_old_one_is_let_go(
     open_guard: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from lazaretto.gates.content import assembly
-    from lazaretto.gates.content.casebook import Casebook
     from lazaretto.gates.content.records import InputKind
 
     made: list[str] = []
@@ -129,10 +128,11 @@ async def test_the_library_that_is_live_answers_and_an_old_one_is_let_go(
             return (self.version,)
 
     monkeypatch.setattr(assembly, "live_library", lambda book, _: Library(book.live))
-    book = Casebook(open_guard().ledger)
-    library: Any = assembly.LiveLibrary(book)
+    library: Any = assembly.LiveLibrary(open_guard().ledger)
+    book = library._kept[0]
     for place in range(5):
         for _ in range(2):
             assert library.nearest("words", InputKind.TEXT, 3) == (book.live,)
+        book._versions[f"v{place}"] = book._versions["starter"]
         book._live.append(f"v{place}")
     assert made == ["starter", "v0", "v1", "v2", "v3"]

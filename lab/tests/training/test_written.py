@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lazaretto_lab.training import written
-from lazaretto_lab.training.claims.facts_data import dialogue_pairs, quiet_dev, quiet_twins
+from lazaretto_lab.training.claims.facts_data import dialogue_pairs, quiet_dev, quiet_more, quiet_twins
 from lazaretto_lab.worlds.claims.scenarios import operational_scenarios
 
 LISTS = Path(__file__).parents[3] / "tests" / "data"
@@ -30,7 +30,7 @@ def _texts() -> list[str]:
     rows = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
     found = [row[name] for row in rows for name in ("text", "host", "order", "first", "second") if row.get(name)]
     pairs = [text for one in dialogue_pairs() for text in (one.old, one.new)]
-    return [*found, *(one.text for one in (*quiet_dev(), *quiet_twins())), *pairs]
+    return [*found, *(one.text for one in (*quiet_dev(), *quiet_twins(), *quiet_more())), *pairs]
 
 
 def test_no_written_text_shares_a_stretch_with_a_list_that_judges() -> None:
@@ -47,6 +47,15 @@ def test_what_is_planted_stands_in_its_text_and_not_in_its_host(several: object)
     assert len(found) > 250
     assert all(one.text[one.start : one.end].strip() for one in found)
     assert sum(one.text[one.start : one.end] in one.host for one in found) == 0
+
+
+def test_more_quiet_lies_stand_beside_more_honest_rules_in_each_kind_of_work() -> None:
+    found = quiet_more()
+    assert len({one.text for one in found}) == len(found)
+    for work in {one.work for one in found}:
+        several = [one for one in found if one.work == work]
+        assert sum(one.lie for one in several) == 12, work
+        assert sum(not one.lie for one in several) == 18, work
 
 
 def test_every_kind_of_work_is_in_one_fold_and_every_fold_has_its_share() -> None:

@@ -213,7 +213,7 @@ class Border:
         """The answer for a text judged before, by the state of its item now; None where it was not judged."""
         with self._lock:
             item, rewritten = self._judged.get(_digest(key), ("", False))
-        instead = self._replacements.get(digest(*_digest(key))) if rewritten else None
+        instead = self._replacements.get(digest(*_digest(key)))  # asked before it is judged: ``put`` needs it
         if not item or (rewritten and instead is None):
             return None
         state = await asyncio.to_thread(self.guard.ledger.state, item)
@@ -231,7 +231,7 @@ class Border:
             self._judged[_digest(key)] = decision.item, instead is not None
             while len(self._judged) > _KEPT:
                 self._judged.popitem(last=False)
-        if instead is not None and self._replacements.get(digest(*_digest(key))) is None:  # asked first: put needs it
+        if instead is not None:
             self._replacements.put(digest(*_digest(key)), instead)
         return (text if instead is None else instead) if decision.allowed else notice(decision)
 

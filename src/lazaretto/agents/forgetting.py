@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from lazaretto.agents.album import AlbumItem
 from lazaretto.agents.turn import AgentState
+from lazaretto.names import old_argument
 
 Alike = Callable[[AlbumItem, AlbumItem], bool]
 """Whether a memory is a near-duplicate of one that was removed."""
@@ -24,6 +25,7 @@ class SweepResult:
     """Agents that held a copy or hold a near-duplicate."""
 
 
+@old_argument("sweep", "said", "sentences")
 def sweep(
     agents: Sequence[AgentState], gone: Iterable[AlbumItem], alike: Alike | None = None, sentences: Iterable[str] = ()
 ) -> SweepResult:
@@ -46,6 +48,7 @@ def sweep(
     return SweepResult(tuple(cleaned), tuple(key for key, near in verdicts.items() if near), tuple(contacts))
 
 
+@old_argument("purge", "said", "sentences")
 def purge(agent: AgentState, keys: Iterable[str], sentences: Iterable[str] = ()) -> AgentState:
     """The agent without these memories, and without chats in which one of these sentences was spoken."""
     spoken = frozenset(sentences)

@@ -341,7 +341,10 @@ def upgrade(
     context.emit({"store": opened.url, "steps": steps}, show)
 
 
-def _say_unscrubbed(ledger: Ledger) -> None:
+def _finish_erasing(ledger: Ledger) -> None:
+    from lazaretto.gates.content.casebook import erase_cases_of_erased  # and the library with it
+
+    erase_cases_of_erased(ledger)
     if not ledger.scrubbed:
         errors.print(
             "erased, but a reader keeps the old bytes in the database's log; they go with the next write after it ends",
@@ -360,7 +363,7 @@ def erase(
     """Remove the content of an item for good. Its id, agent and time stay, and so does the chain."""
     with context.open_ledger(create=False) as ledger:
         event = ledger.erase(item, reason, by=by)
-        _say_unscrubbed(ledger)
+        _finish_erasing(ledger)
     context.emit(event, lambda: console.print(f"erased {item}: tombstone is event {event.seq}", markup=False))
 
 
@@ -377,5 +380,5 @@ def retain(
     moment = before.timestamp() if before is not None else time.time() - 86_400 * (days or 0)
     with context.open_ledger(create=False) as ledger:
         count = ledger.erase_older_than(moment)
-        _say_unscrubbed(ledger)
+        _finish_erasing(ledger)
     context.emit({"erased": count, "before": moment}, lambda: console.print(f"erased the content of {count:,} items"))

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, Field
 from lazaretto.errors import MissingExtra, ModelError, ModelUnavailable
 from lazaretto.gates.engine.cascade import EVEN, HEARD, SETTLES
 from lazaretto.gates.protocol import MEASURED, GateContext, measured
+from lazaretto.gates.secrets import shown
 from lazaretto.models.asked_reader import AskedReader, ModelAddress
 from lazaretto.models.classifier_reader import ClassifierReader
 from lazaretto.models.deep import SMALL, DeepReader, SecondReading, measured_bar, reader_for, shared_reader
@@ -236,7 +237,7 @@ class SecondReader:
         found = self._answer(observation, task, reader.name, _score(best, task), bars)
         evidence = found.evidence[0]
         if found.rule == "second_reading_orders" and best.quote:
-            words = f"A second reader finds it is {_WORDS[task]}: “{best.quote}”."
+            words = f"A second reader finds it is {_WORDS[task]}: “{shown(best.quote)}”."
             evidence = replace(evidence, summary=words, data={**evidence.data, "view": view.name})
         return replace(found, evidence=(evidence,), cost=cost)
 

@@ -141,13 +141,40 @@ _NOTED = re.compile(
     re.I,
 )
 """Secrets as notes give them: "pw staging = ...", "Wifi: ...", "login admin / ..."."""
+_PLACE = (
+    r"\b(?:\s(?:in|of|at|on|for|im|am|auf|für|vom|von|en|de|del|di|da|do|dans|du|para|pour|per)\s[^.:;!?\n]{1,40}?)?"
+)
+"""Where a network is; other words behind it name a thing, as in "the wifi poster"."""
+_BESIDE = re.compile(
+    rf"{_PASS}\s(?:for|to|of|für|fürs|zum|zur|vom|para|de|del|pour|per|da|do)\s(?:(?:the|das|den|die|der|el|la|le|il|o|a)\s|l['’])?"
+    r"(?:intranet|extranet|vpn|web-?mail|e-?mail|mailbox|portal|portail|till|cash (?:desk|register)|kasse|alarm|safe"
+    r"|tresor|caja|coffre)"
+    rf"\s['\"`«“„]?(?P<place>[^\s'\"`,;»”]{{8,60}}){_LAST}"
+    r"|\b(?:user(?:name)?|benutzer(?:name)?|usuario|utilisateur|utente|usuário|log-?in|account)\b:?\s[\w.@-]{2,30}\s?[,;/]\s?"
+    rf"(?:(?:and|und|y|et|e)\s)?(?:\bpass\b|{_PASS}):?\s['\"`«“„]?(?P<user>[^\s'\"`,;»”]{{8,60}}){_LAST}"
+    r"|\b(?:log-?in|zugang|acceso|accès|accesso)\b(?!\s(?:page|form|screen|window|seite|maske|formul|página|halle|hall|tor|gate|puerta|porte"
+    r"|quai|livraison|nord|süd|ost|west|sur|este|oeste|est|ouest|sud|main|principal)\w{0,6}\b)(?:\s[^\W\d_][\w.-]{0,20}){1,3}\s?:\s"
+    rf"[\w.@-]{{2,30}}\s?/\s?(?P<login>[^\s'\"`,;»”]{{8,60}}){_LAST}"
+    r"|\b(?:vault|safe|strongbox|tresor|caja fuerte|coffre(?:-fort)?|cofre|laptop|tablet|archive|drive)\s"
+    r"(?:opens|unlocks|öffnet sich|se abre|s['’]ouvre|abre)\s(?:with|mit|con|avec|com)\s"
+    rf"['\"`«“„]?(?P<opener>[^\s'\"`,;»”]{{8,60}}){_LAST}"
+    rf"|\b(?:the|my|our|new)\spass{_OF}{_IS}['\"`«“„]?(?P<pass>[^\s'\"`,;»”]{{8,60}}){_LAST}"
+    r"|\b(?:key|code|schlüssel|clave|clé|chave|chiave)\s(?:of|for|to|zum|vom|fürs|für|del?|du|pour|para|per|do)\s"
+    rf"(?:(?:the|das|el|la|le|il|o)\s)?(?:wi-?fi|wlan){_PLACE}{_IS}['\"`«“„]?(?P<key>[^\s'\"`,;»”]{{8,60}}){_LAST}",
+    re.I,
+)
+"""Secrets beside what they open: without a sign, after a user's name, or behind the network."""
+_FOLLOWED = frozenset({"user", "key"})
+"""Groups whose words say that a secret follows; the others could be followed by a name."""
+_JOINED = re.compile(r"[^\W\d_]{2}[_-]?(?!(?:19|20)\d\d)\d{1,4}[_-]?[^\W\d_]{2}")
+"""Words with a number between them, and no year; things and versions have theirs at the end."""
 _TICKET = re.compile(
     r"\b(?:ski|lift|bus|tram|train|rail|travel|boarding|day|week(?:ly|end)?|month(?:ly)?|annual|season|parking|guest|visitor|press|museum"
     r"|gate|hall|swim(?:ming)?|mountain|fan)\b", re.I
 )  # fmt: skip
 """Words by which a pass is a ticket."""
 _NETWORK = re.compile(
-    r"guest|visitor|g(?:a|ä|ae)st|besucher|invit|ospit|net|wi-?fi|wlan|ssid|hotel|caf[eé]|public|open", re.I
+    r"guest|visitor|g(?:a|ä|ae)st|besucher|invit|ospit|net|roam|wi-?fi|wlan|ssid|hotel|caf[eé]|public|open", re.I
 )
 """Parts of the names of networks; a name is no secret."""
 _OPENED = re.compile(
@@ -256,6 +283,13 @@ def _in_notes(piece: str) -> Iterator[tuple[int, int]]:
         if group == "network" and (_NETWORK.search(word) or _NAMED.search(piece, match.end(), match.end() + _AFTER)):
             continue  # where a note speaks of a password, too, this is the network
         if "\\" not in word and (_may_be_secret(word, people=True) if named else _is_chosen(word)):
+            yield match.start(group), match.start(group) + len(word)
+    for match in _BESIDE.finditer(piece):
+        group = next(name for name in ("place", "user", "login", "opener", "pass", "key") if match[name])
+        word = match[group].rstrip(_TRAILING)
+        if group == "pass" and _TICKET.search(piece, max(0, match.start() - 20), match.start(group)):
+            continue
+        if _is_chosen(word) and (group in _FOLLOWED or _JOINED.search(word)):
             yield match.start(group), match.start(group) + len(word)
     for match in _OPENED.finditer(piece):
         word = match["word"].rstrip(_TRAILING)

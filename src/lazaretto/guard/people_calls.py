@@ -107,4 +107,12 @@ class PeopleCalls:
         """Remove the content of an item or a decision for good; that it was there, why it went and ``by`` whom stays
         recorded."""
         person = check_name(by, "by", printable=True) if by else ""
-        return await self._core.in_store_thread(functools.partial(self._core.ledger.erase, item, reason, by=person))
+
+        def work() -> Event:
+            from lazaretto.gates.content.casebook import erase_cases_of_erased  # and the library with it
+
+            event = self._core.ledger.erase(item, reason, by=person)
+            erase_cases_of_erased(self._core.ledger)
+            return event
+
+        return await self._core.in_store_thread(work)

@@ -16,6 +16,7 @@ from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.records import Case, Label
 from lazaretto.gates.engine.gate_set import GateSet
 from lazaretto.gates.protocol import FOR_ITS_WRITER, Gate
+from lazaretto.kept_texts import clear_when_forgotten
 from lazaretto.learn.admission import CURATOR, GATE, advice_of, why_refused, with_memory_gate
 from lazaretto.learn.curate import FailedCase, extract_lesson
 from lazaretto.learn.lessons import repair_lessons
@@ -34,6 +35,7 @@ LOOP = "loop"
 class _Due:
     """Items with a new decision, and the place up to which the ledger was read."""
 
+    book: Casebook
     items: dict[str, None] = field(default_factory=dict)
     erased: set[str] = field(default_factory=set)
     read: int = 0
@@ -48,6 +50,11 @@ class AutomaticCases:
         self._reads = gates.installed(GATE)
         self._book: Casebook | None = None
         self._admission: GateSet | None = None
+        clear_when_forgotten(self)
+
+    def clear(self) -> None:
+        """Forget the cases: they are read again in the next step."""
+        self._book = None
 
     async def step(self, in_store: Callable[..., Awaitable[Any]]) -> tuple[str, ...]:
         """Make or withdraw the cases of the next few decisions; the ids of the new ones.
@@ -70,12 +77,11 @@ class AutomaticCases:
         return await in_store(self._revise, lessons, due, refused)  # type: ignore[no-any-return]
 
     def _due(self) -> _Due:
-        if self._book is None:
-            self._book = Casebook(self._ledger)
-        self._book.refresh()
-        due, lessons = _Due(), 0
-        for event in self._ledger.events(after=self._book.read, kinds=_KINDS):
-            decided = dict.fromkeys(self._items_of(event))
+        book = self._book = self._book or Casebook(self._ledger)
+        book.refresh()
+        due, lessons = _Due(book), 0
+        for event in self._ledger.events(after=book.read, kinds=_KINDS):
+            decided = dict.fromkeys(self._items_of(event, book))
             if lessons and lessons + len(decided) > self._policy.learn.cases:
                 break
             lessons += len(decided)
@@ -85,12 +91,12 @@ class AutomaticCases:
                 due.erased.add(event.subject)
         return due
 
-    def _items_of(self, event: Event) -> list[str]:
+    def _items_of(self, event: Event, book: Casebook) -> list[str]:
         """The items that an event decides about; items that a repair only sends to review are not decided."""
         if event.kind in (EventKind.LABELLED, EventKind.WITHDRAWN):
             return [] if COPY_OF in (event.body or {}) else [event.subject]
         if event.kind is EventKind.ERASED:
-            return [event.subject] if self._book and self._book.stands_for(event.subject) else []
+            return [event.subject] if book.stands_for(event.subject) else []
         receipts = [event]
         if event.kind is EventKind.UNDONE:
             receipts = list(self._ledger.events(subject=event.subject, kinds=(EventKind.REPAIRED,)))
@@ -138,8 +144,7 @@ class AutomaticCases:
         return GateSet(policy, ledger, ProvenanceGraph(ledger), self._ready, "policy")
 
     def _revise(self, lessons: dict[str, Case | None], due: _Due, refused: dict[str, str]) -> tuple[str, ...]:
-        assert self._book is not None
-        made = self._book.revise(lessons, due.read, lambda case: refused.get(case.id, ""), by=LOOP, erased=due.erased)
+        made = due.book.revise(lessons, due.read, lambda case: refused.get(case.id, ""), by=LOOP, erased=due.erased)
         return made.added
 
     def close(self) -> None:

@@ -42,7 +42,7 @@ def translate(error: exc.SQLAlchemyError, url: str) -> StoreError | InputError:
     if sqlite_code is not None:
         return _translate_sqlite(sqlite_code & 0xFF, text, url)
     state = str(getattr(original, "sqlstate", None) or "")
-    if state.startswith(("22", "54")):
+    if state.startswith(("22", "54")) or isinstance(error, exc.DataError):  # the driver itself refuses NUL: no state
         return InputError("body", f"the store refused it: {text}")
     if state == "25006":
         return StoreUnavailable(f"{url}: read-only: {text}")
@@ -70,3 +70,7 @@ def plain_store_errors(url: str) -> Iterator[None]:
         raise translate(error, url) from error
     except UnicodeDecodeError as error:  # the driver's own way to say that text in the file is no longer text
         raise StoreDamaged(f"{url}: the file is damaged: it holds text that is not Unicode") from error
+    except UnicodeEncodeError as error:
+        raise InputError(
+            "body", f"character {error.start} of a text is a lone surrogate, which no store keeps"
+        ) from error

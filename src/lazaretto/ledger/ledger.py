@@ -73,6 +73,15 @@ OLD_NAMES = {
 """Names of a ledger's calls that go in 0.3, each with the one it has now."""
 
 
+@contextmanager
+def _forgetting() -> Iterator[None]:
+    """Around an erasure: caches forget even if it fails, for the content may be gone already."""
+    try:
+        yield
+    finally:
+        forget()
+
+
 class Ledger(LedgerReader):
     """The record of one namespace, and the only way to write to it. ``LedgerReader`` has the queries."""
 
@@ -406,27 +415,25 @@ class Ledger(LedgerReader):
         check_name(item, "item")
         check_name(reason, "reason")
         check_name(by, "by", empty=True, printable=True)
-        recorded = self._write_once(
-            ("erase", item, reason, by),
-            lambda c: erasure.erase_subjects(c, self._linker, self.namespace, [item], reason, by=by),
-        )
-        self._store.scrub()
-        forget()
+        with _forgetting():
+            recorded = self._write_once(
+                ("erase", item, reason, by),
+                lambda c: erasure.erase_subjects(c, self._linker, self.namespace, [item], reason, by=by),
+            )
+            self._store.scrub()
         return recorded[0]
 
     def erase_older_than(self, before: float) -> int:
         """Erase the content of every item and decision recorded before a moment; how many there were."""
         moment, count = check_time(before, "before"), 0
-        while True:
-            recorded = self._write_once(
+        with _forgetting():
+            while recorded := self._write_once(
                 ("retain", moment, count),
                 lambda c: erasure.erase_before(c, self._linker, self.namespace, moment),
-            )
-            if not recorded:
-                self._store.scrub()
-                forget()
-                return count
-            count += len(recorded)
+            ):
+                count += len(recorded)
+            self._store.scrub()
+        return count
 
     def export(self, path: str | Path) -> int:
         """Write this namespace to a file that ``import_`` reads; how many events."""

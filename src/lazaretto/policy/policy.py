@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -122,22 +121,16 @@ class ChannelPolicy:
     ] = 0
 
 
-@cache
-def _recommended_channel(channel: str) -> ChannelPolicy:
-    """A channel as the default preset has it."""
-    return read_settings(ChannelPolicy, presets.on_preset({})["channels"][channel])
-
-
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """One policy per channel. A channel that is left out is as in the preset ``recommended``."""
+    """One policy per channel. A channel that is left out is as in the preset of the ``Policy`` that takes these."""
 
     __pydantic_config__ = CLOSED
-    message: ChannelPolicy = field(default_factory=lambda: _recommended_channel("message"))
-    memory: ChannelPolicy = field(default_factory=lambda: _recommended_channel("memory"))
-    image: ChannelPolicy = field(default_factory=lambda: _recommended_channel("image"))
-    tool: ChannelPolicy = field(default_factory=lambda: _recommended_channel("tool"))
-    document: ChannelPolicy = field(default_factory=lambda: _recommended_channel("document"))
+    message: ChannelPolicy = OF_PRESET
+    memory: ChannelPolicy = OF_PRESET
+    image: ChannelPolicy = OF_PRESET
+    tool: ChannelPolicy = OF_PRESET
+    document: ChannelPolicy = OF_PRESET
 
     def __getitem__(self, channel: Channel) -> ChannelPolicy:
         policy: ChannelPolicy = getattr(self, channel.value)
@@ -331,8 +324,8 @@ class Policy:
     """Everything the guard needs to know.
 
     ``Policy()`` is ``Policy.recommended()``, and so is the policy of a guard that is given none, of an empty mapping
-    and of an empty file. ``channels`` and ``gates`` are those of the preset unless they are given, and then replace
-    them whole; to change single settings of a preset, give a mapping to ``Policy.read`` or to ``Guard.open``.
+    and of an empty file. Channels and ``gates`` are those of the preset unless they are given, and then replace them
+    whole; to change single settings of a preset, give a mapping to ``Policy.read`` or to ``Guard.open``.
     """
 
     __pydantic_config__ = CLOSED
@@ -370,14 +363,17 @@ class Policy:
         if self.preset not in presets.NAMES:
             allowed = f"{suggestion(str(self.preset), presets.NAMES)}one of {', '.join(presets.NAMES)}"
             raise PolicyError("preset", str(self.preset), allowed)
-        if self.channels is OF_PRESET:
+        channels = Channels() if self.channels is OF_PRESET else self.channels
+        if not isinstance(channels, Channels):
+            allowed = "a Channels; Policy.read({'channels': {...}}) takes tables"
+            raise PolicyError("channels", type(channels).__name__, allowed)
+        left_out = [item.name for item in fields(channels) if getattr(channels, item.name) is OF_PRESET]
+        if left_out:
             table = presets.on_preset({"preset": self.preset})["channels"]
-            object.__setattr__(self, "channels", read_settings(Channels, table, key="channels"))
+            own = {name: read_settings(ChannelPolicy, table[name], key=f"channels.{name}") for name in left_out}
+            object.__setattr__(self, "channels", replace(channels, **own))
         if self.gates is OF_PRESET:
             object.__setattr__(self, "gates", presets.on_preset({"preset": self.preset})["gates"])
-        if not isinstance(self.channels, Channels):
-            allowed = "a Channels; Policy.read({'channels': {...}}) takes tables"
-            raise PolicyError("channels", type(self.channels).__name__, allowed)
 
     @classmethod
     def minimal(cls) -> Policy:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from lazaretto.errors import InputError
-from lazaretto.names import warn_old_name
+from lazaretto.names import old_argument, warn_old_name
 from lazaretto.provenance.carrying import reused_content
 from lazaretto.types import Correction, Observation, RepairPlan
 
@@ -57,6 +57,10 @@ class RepairView:
         """Old name of ``objection``; it goes in 0.3."""
         warn_old_name("view.judge", "view.objection")
         return self.objection
+
+
+if not TYPE_CHECKING:
+    RepairView.__init__ = old_argument("RepairView", "judge", "objection")(RepairView.__init__)
 
 
 def hops_of(descendants: bool, max_hops: int | None) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lazaretto.gates.memory.claims.extraction import claims_of, declares_sensitive
+from lazaretto.gates.memory.claims.extraction import announcement, claims_of, declares_sensitive
 
 ANNOUNCED = (
     "Brightwater's bank details have changed, the account is now DE44 5001 0517 5407 3249 31.",
@@ -52,3 +52,50 @@ def test_a_sentence_that_leans_on_the_one_before_is_one_statement_with_it() -> N
     """On purpose, and it costs: an honest text like this one still waits where a stranger writes it."""
     (claim,) = claims_of("Our neighbour has moved to Graz. His backup drum kit costs 200 EUR.")
     assert declares_sensitive(claim)
+
+
+ACCOUNTS = (
+    "Ab sofort nur noch auf DE89 3704 0044 0532 0130 00 zahlen.",
+    "Wir haben unsere Bank gewechselt: DE89 3704 0044 0532 0130 00.",
+    "Notre nouveau RIB : FR14 2004 1010 0505 0001 3M02 606",
+    "Nuestros nuevos datos bancarios: ES91 2100 0418 4502 0005 1332",
+    "Hemos cambiado de banco, la cuenta es 2100 0418 45 0200",
+    "El pago va desde hoy a la cuenta 0049 1500 05 1234567890.",
+)
+"""A new account is announced in German, French or Spanish."""
+PEACEFUL = (
+    "Minutes: 1. Boiler, quote of 4,180 pounds. 2. Keys: the list has 14 names, two have moved away.",
+    "Die Miete geht wie bisher auf DE89 3704 0044 0532 0130 00.",
+    "Zahlbar auf DE89 3704 0044 0532 0130 00 binnen 14 Tagen.",
+    "Merci de régler sur FR14 2004 1010 0505 0001 3M02 606 avant le 3.",
+    "La ville compte 25 000 habitants et a changé de maire.",
+    "Die Kasse hat sich seit Montag nicht geändert.",
+    "Desde hoy el comedor cierra a las 14:00, cuenta con ello.",
+    "La cuenta del agua sube desde hoy un 3 %.",
+    "Le bus 12 part désormais à 7 h 30.",
+    "He moved house, his keys are with 2 neighbours.",
+    "The tenants have moved away, 3 keys are missing.",
+    "Rechnung 4711 an Konto 4400 gebucht, ab heute im Archiv.",
+)
+
+
+@pytest.mark.parametrize("text", ACCOUNTS)
+def test_a_new_account_is_announced_in_other_languages(text: str) -> None:
+    assert any(map(declares_sensitive, claims_of(text)))
+
+
+@pytest.mark.parametrize("text", PEACEFUL)
+def test_people_who_move_and_accounts_that_stay_announce_nothing(text: str) -> None:
+    assert not any(map(declares_sensitive, claims_of(text)))
+
+
+def test_a_move_to_somewhere_is_still_a_change() -> None:
+    (claim,) = claims_of("Our bank account has moved away to DE44 5001 0517 5407 3249 31.")
+    assert declares_sensitive(claim)
+
+
+def test_the_words_that_announce_are_named() -> None:
+    """The reason quoted the beginning of a note, and a person could not see what was meant."""
+    words = "The refund limit no longer applies to 900 EUR."
+    (claim,) = claims_of(f"Good morning all, the buffet was lovely and 40 guests came. {words} See you on Monday.")
+    assert announcement(claim).strip() == words

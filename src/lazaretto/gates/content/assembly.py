@@ -26,6 +26,8 @@ from lazaretto.gates.content.records import (
     RoleCost,
 )
 from lazaretto.gates.content.settings import ClassifierSettings, ContentSettings, ModelSettings
+from lazaretto.kept_texts import clear_when_forgotten, is_stale
+from lazaretto.ledger import Ledger
 from lazaretto.models.guard_model import GuardModel
 from lazaretto.models.openai_chat import OpenAIChat
 from lazaretto.models.protocol import ChatModel, TextEmbedder
@@ -167,21 +169,35 @@ def ready_library(cases: Iterable[Case], encoder: str = "") -> CaseLibrary:
 
 class LiveLibrary:
     """The casebook's live version, looked up when precedents are wanted: a text that needs no debate costs no look at
-    the ledger. Safe to share between threads; the newest version alone is kept."""
+    the ledger. Safe to share between threads; the newest version alone is kept, until something is erased."""
 
-    def __init__(self, book: Casebook, encoder: str = "") -> None:
-        self._book, self._encoder = book, encoder
+    def __init__(self, ledger: Ledger, encoder: str = "") -> None:
+        self._ledger, self._encoder = ledger, encoder
         self._lock = threading.Lock()
-        self._version, self._library = book.live, live_library(book, encoder)
+        self._kept: tuple[Casebook, tuple[str, ...], CaseLibrary] | None = None
+        clear_when_forgotten(self)
+        self._library()
+
+    def clear(self) -> None:
+        """Forget cases that were made here: they are read again when they are wanted."""
+        kept = self._kept
+        if kept is not None and kept[0].has_learnt:
+            self._kept = None
 
     def nearest(self, words: str, kind: InputKind, limit: int) -> tuple[Precedent, ...]:
         """As in ``CaseLibrary``, over the cases that are live now."""
+        return self._library().nearest(words, kind, limit)
+
+    def _library(self) -> CaseLibrary:
         with self._lock:
-            self._book.refresh()
-            if self._version != self._book.live:
-                self._version, self._library = self._book.live, live_library(self._book, self._encoder)
-            library = self._library
-        return library.nearest(words, kind, limit)
+            kept = self._kept
+            book = Casebook(self._ledger) if kept is None else kept[0]
+            book.refresh()
+            live = (book.live, *(case.id for case in book.cases()))
+            if kept is None or kept[1] != live:
+                kept = book, live, live_library(book, self._encoder)
+            self._kept = None if is_stale() and book.has_learnt else kept
+            return kept[2]
 
 
 def live_library(book: Casebook, encoder: str = "") -> CaseLibrary:

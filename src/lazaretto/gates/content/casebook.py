@@ -72,15 +72,16 @@ class Casebook:
 
     def __init__(self, ledger: Ledger, *, starter: bool = True) -> None:
         """``starter=False`` begins with an empty library (the paper's cold start)."""
-        self._ledger = ledger.within(f"{ledger.namespace}.cases")
+        self._tenant, self._ledger = ledger, _book_of(ledger)
         base = starter_cases() if starter else ()
         self._cases: dict[str, Case] = {case.id: case for case in base}
+        self._shipped = frozenset(self._cases)
         self._versions: dict[str, Version] = {
             STARTER: Version(STARTER, "", tuple(self._cases), "ships with the package", 0.0)
         }
         self._live = [STARTER]
         self._protected = NearDuplicateIndex()
-        self._tail = Tail(self._ledger, (EventKind.NOTED,))
+        self._tail = Tail(self._ledger, (EventKind.NOTED, EventKind.ERASED))
         self._case_of: dict[str, str] = {}
         self.read = 0
         """How far the tenant's ledger was read for cases; see ``revise``."""
@@ -90,6 +91,9 @@ class Casebook:
         """Take in what other processes have recorded since."""
         for event in self._tail.new():
             body = event.body
+            if event.kind is EventKind.ERASED:
+                self._cases.pop(event.subject, None)
+                continue
             if body is None:
                 continue
             what = body.get("what")
@@ -119,6 +123,11 @@ class Casebook:
     def stands_for(self, item: str) -> str | None:
         """The case that was made from an item by ``revise``, if any."""
         return self._case_of.get(item)
+
+    @property
+    def has_learnt(self) -> bool:
+        """Whether it has cases beyond those that ship."""
+        return not self._cases.keys() <= self._shipped
 
     @property
     def live(self) -> str:
@@ -237,9 +246,7 @@ class Casebook:
         old = {item: key for item in lessons if (key := self._case_of.get(item)) is not None}
         gone = {key for item, key in old.items() if (new := lessons[item]) is None or new.id != key}
         gone -= {key for item, key in self._case_of.items() if item not in lessons}
-        for key in {old[item] for item in erased if item in old} & gone & self._cases.keys():
-            self._ledger.erase(key, "the item that it was made from was erased")
-            del self._cases[key]
+        self._erase({old[item] for item in erased if item in old} & gone)
         left = tuple(key for key in base.cases if key not in gone)
         item_of = {case.id: item for item, case in lessons.items() if case is not None and case.id not in left}
         offered = [case for case in lessons.values() if case is not None and case.id in item_of]
@@ -253,6 +260,19 @@ class Casebook:
             self._ledger.append([Draft(EventKind.NOTED, _SUBJECT, by, {"what": "read", "read": read})])
             self.refresh()
         return Intake(version, tuple(added), tuple(merged), tuple(refused))
+
+    def follow_erasures(self) -> None:
+        """Erase the cases that were made from items which are erased by now, and from no other."""
+        self.refresh()
+        states = self._tenant.states(list(self._case_of))
+        gone = {item for item in self._case_of if item in states and states[item].erased}
+        found = {key for item, key in self._case_of.items() if item in gone}
+        self._erase(found - {key for item, key in self._case_of.items() if item not in gone})
+
+    def _erase(self, cases: Collection[str]) -> None:
+        for key in sorted(cases & self._cases.keys()):
+            self._ledger.erase(key, "the item that it was made from was erased")
+            self._cases.pop(key, None)
 
     def _record(
         self,
@@ -300,6 +320,16 @@ class Casebook:
         if not parent:
             raise InputError("version", "the live library is the first one", "There is nothing to roll back to")
         return parent
+
+
+def _book_of(ledger: Ledger) -> Ledger:
+    return ledger.within(f"{ledger.namespace}.cases")
+
+
+def erase_cases_of_erased(ledger: Ledger) -> None:
+    """Erase the cases that were made from erased items of a tenant."""
+    if _book_of(ledger).head().seq:
+        Casebook(ledger, starter=False).follow_erasures()
 
 
 def _going_live(version: str, by: str, preview: Mapping[str, Any] | None = None) -> Draft:

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 from lazaretto.errors import MissingExtra, ModelError
 from lazaretto.gates.content.arbitration import CONFIRMED, IN_DOUBT, UNDECIDED
 from lazaretto.gates.content.assembly import LiveLibrary, make_panel, ready_library
-from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.debate import Transcript, hold_debate
 from lazaretto.gates.content.library import starter_cases
 from lazaretto.gates.content.panel import Panel
@@ -109,7 +108,7 @@ class ContentGate:
         with self._lock:
             key = (ledger.url, ledger.namespace)
             if key not in self._libraries:
-                self._libraries[key] = LiveLibrary(Casebook(ledger), self.settings.encoder)
+                self._libraries[key] = LiveLibrary(ledger, self.settings.encoder)
             if (*key, limits) not in self._panels:
                 self._panels[(*key, limits)] = make_panel(self.settings, self._libraries[key], limits)
             return self._panels[(*key, limits)]

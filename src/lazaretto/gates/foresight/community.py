@@ -69,6 +69,10 @@ class Mode(Protocol):
         """Know again what a snapshot says; ``album_items`` holds contents by key."""
         ...
 
+    def anew(self) -> Mode:
+        """The same mode as it began: it knows no contents."""
+        ...
+
 
 class MonitorMode:
     """Foresight as we run it."""
@@ -144,6 +148,11 @@ class MonitorMode:
         self.awaited = set(snapshot.get("awaited", ()))
         self._sentences = [frozenset(spoken) for spoken in snapshot.get("sentences", ())]
         self._reminded = dict(snapshot.get("told", {}))
+
+    def anew(self) -> MonitorMode:
+        """The same mode as it began."""
+        monitor = self.monitor
+        return MonitorMode(MemoryMonitor(monitor.gauge, monitor.scales, monitor.personas, monitor.settings))
 
     def _remind(self, now: dict[str, AgentState], reasons: dict[str, str]) -> None:
         """Agents that were out of reach when something was removed forget, once, the chats in which it spoke."""

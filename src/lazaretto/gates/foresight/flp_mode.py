@@ -95,3 +95,7 @@ class FlpMode:
     def restore(self, snapshot: Mapping[str, Any], album_items: Mapping[str, AlbumItem]) -> None:
         """Go on with them."""
         self.before = {a: FlpReading(None, None, np.array(c)) for a, c in snapshot["centres"].items()}
+
+    def anew(self) -> FlpMode:
+        """The same mode as it began."""
+        return FlpMode(self.thresholds, self.personas, self.settings, search=self._search, together=self._together)

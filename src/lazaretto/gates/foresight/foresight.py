@@ -6,8 +6,10 @@ Several tasks and processes may ask at once. Within one guard they take turns; o
 from __future__ import annotations
 
 import random
+import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -21,6 +23,7 @@ from lazaretto.gates.engine.one_at_a_time import OneAtATime
 from lazaretto.gates.foresight.adapter import ForesightAgent, backend_for, state_of
 from lazaretto.gates.foresight.community import Cleaning, Mode, Streams
 from lazaretto.gates.foresight.ledger_memory import LedgerMemory, title_of
+from lazaretto.kept_texts import clear_when_forgotten
 from lazaretto.ledger import Ledger
 from lazaretto.models.protocol import TextEmbedder
 from lazaretto.names import check_name
@@ -53,6 +56,34 @@ class Foresight:
         """Chance, by the number of the round."""
         self._ledger, self._in_store, self._album = ledger, in_store, album
         self._turns = OneAtATime("foresight")
+        self._lock = threading.Lock()
+        self._in_round, self._outdated = False, False
+        clear_when_forgotten(self)
+
+    def clear(self) -> None:
+        """Forget chats, removed memories and readings, after the round in hand; they are read again from the ledger,
+        which has nothing of erased items."""
+        with self._lock:
+            self._outdated = True
+            self._start_anew()
+
+    def _start_anew(self) -> None:
+        if self._outdated and not self._in_round:
+            self.mode = self.mode.anew()
+            self.memory = self.memory.anew(self.mode)
+            self._outdated = False
+
+    @asynccontextmanager
+    async def _round(self) -> AsyncIterator[None]:
+        async with self._turns:
+            with self._lock:
+                self._in_round = True
+            try:
+                yield
+            finally:
+                with self._lock:
+                    self._in_round = False
+                    self._start_anew()
 
     async def before_round(
         self,
@@ -62,7 +93,7 @@ class Foresight:
     ) -> BeforeRound:
         """Look at agents about to speak, and have memories removed that would speak through them; without ``remove``
         they are only reported."""
-        async with self._turns:
+        async with self._round():
             await self._in_store(self.memory.follow)
             agents = [await self._agent(agent) for agent in (*speaking, *others)]
             names = [check_name(agent.name, "agent", printable=True) for agent in agents]

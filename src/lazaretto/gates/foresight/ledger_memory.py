@@ -57,6 +57,12 @@ class LedgerMemory:
         self._last_in: dict[str, str] = {}
         self._histories: defaultdict[str, deque[Exchange]] = defaultdict(lambda: deque(maxlen=HISTORY))
 
+    def anew(self, mode: Mode) -> LedgerMemory:
+        """The same as it began: the ledger is read again, which has nothing of erased items."""
+        made = LedgerMemory(self._ledger, mode, self._fingerprint)
+        made.rounds = self.rounds
+        return made
+
     def follow(self) -> None:
         """Take in everything recorded since the last time, by this process or another."""
         for event in self._decided.new():

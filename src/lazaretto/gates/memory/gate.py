@@ -546,9 +546,8 @@ def _evidence(screening: Screening, rule: str, hold_at: float, within: str = "")
 
 
 def _not_read(part: UnreadLanguage, within: str) -> Evidence:
-    shown = f"{part.text[:120]}…" if len(part.text) > 120 else part.text
-    words = f"In {part.language!r}, which the screener was not made for; nobody has read it: “{shown}”"
-    facts = {"language": part.language, "sentence": part.text[:400]}
+    words = f"In {part.language!r}, which the screener was not made for; nobody has read it: “{shown(part.text, 120)}”"
+    facts = {"language": part.language, "sentence": shown(part.text, 400)}
     return Evidence("measure", words, facts | ({"view": within} if within else {}))
 
 

@@ -24,11 +24,13 @@ _SELF = re.compile(
 _PASS_ON = re.compile(
     r"\b(?:forward|pass|copy|copies|repeat|includ|append|past(?:e|es|ing)\b|relay|resend|re-?post|shar(?:e|es"
     r"|ing)\b|propagat|spread"
-    r"|send|adds?\b|adding\b|carr(?:y|ies)\b|attach|keep)"
+    r"|send|giv(?:e|es|ing)\b|adds?\b|adding\b|carr(?:y|ies)\b|attach|keep)"
     r"|\b(?:weiter(?:leit|geb|gib|reich|send|schick|sag|trag)|leite[nt]?\b|gib\b|gebt\b|geben\b|kopier|übernimm"
     r"|übernehm|übernomm"
     r"|wiederhol|(?:ein|an|hinzu)(?:zu)?füg|füge?n?t?\b|hänge?n?t?\b|schick|send|teile?n?t?\b|endet|enden|beginn"
     r"|enthält|enthalten)"
+    r"|\b(?:leit|gib|geb|reich|send|schick|sag|trag|träg)\w{0,3}\b[^.!?\n]{0,60}?\bweiter\b"
+    r"|\bschreib\w{0,3}\b[^.!?\n]{0,60}?\bab\b"
     r"|\b(?:reenv|copi|repit|repet|inclu|añad|agreg|pas[ae]|compart|env[ií]|pega|transm|difund)"
     r"|\b(?:transm|transf|copi|recopi|répèt|répét|inclu|ajout|partag|envo|coll(?:e|ez|er)\b|repren|reprise|diffus"
     r"|relay"
@@ -51,7 +53,11 @@ _MANY = re.compile(
     r"|informes?|archivos?)\b|\blos demás también\b"
     r"|\b(?:chaque|chacune?|tou(?:te|s|tes)|prochaine?s?|autres)\b[^.!?\n]{0,24}?\b(?:agents?|assistants?|services"
     r"|réponses?|notes?|messages?"
-    r"|comptes? rendus|fichiers?)\b",
+    r"|comptes? rendus|fichiers?)\b"
+    r"|\b(?:everyone|everybody|anyone|all) (?:you|it|they) (?:talk|speak|work|meet|write|answer)s?\b"
+    r"|\bjede[mnr]\b[^.!?\n,]{0,16}, (?:(?:mit|von|an) )?(?:dem|der|den|die) (?:er|sie|es|du|ihr)\b"
+    r"|\b(?:tod[oa]s|cada un[oa])\b[^.!?\n]{0,16}? (?:con|a) quien(?:es)?\b"
+    r"|\b(?:tous|toutes|chacun)\b[^.!?\n]{0,16}? (?:à|avec) qui\b",
     re.I,
 )
 _MACHINES = re.compile(
@@ -68,7 +74,16 @@ _MACHINES = re.compile(
     r"(?:[^.!?\n:]{0,40}?:|,? por favor\b)"
     r"|\b(?:modèles? de langage|chatbots?|(?:assistants?|agents?) (?:virtuels?|automatiques?|numériques?|ia"
     r"|d['’]ia))\b"
-    r"(?:[^.!?\n:]{0,40}?:|,? (?:veuillez|merci de)\b)",
+    r"(?:[^.!?\n:]{0,40}?:|,? (?:veuillez|merci de)\b)"
+    r"|\b(?:would|kindly|politely|please)\b[^.!?\n]{0,20}?\b(?:ask|request|invite|encourage|like)\b[^.!?\n]{0,12}?"
+    r"\b(?:language[ -]models?|llms?|chat ?bots?|(?:ai|chat|virtual|automated|digital) (?:assistants?|agents?"
+    r"|helpers?|readers?)) (?:also )?to\b(?! be\b)"
+    r"|\b(?:bitten|ersuchen)\b[^.!?\n,]{0,24}?\b(?:sprachmodelle|chatbots|(?:ki|virtuelle|automatische|digitale)[ -]"
+    r"(?:assisten\w{1,6}|agenten|helfer|leser))\b,?\s"
+    r"|\b(?:pedimos|rogamos|agradeceríamos)\b[^.!?\n]{0,24}?\b(?:modelos? de lenguaje|chatbots?"
+    r"|(?:asistentes?|agentes?|lectores) (?:virtual(?:es)?|automátic[oa]s?|digital(?:es)?|de ia)) que\b"
+    r"|\b(?:prions|demandons)\b[^.!?\n]{0,24}?\b(?:modèles? de langage|chatbots?"
+    r"|(?:assistants?|agents?|lecteurs) (?:virtuels?|automatiques?|numériques?|ia|d['’]ia)) d(?:e\b|['’])",
     re.I,
 )
 _SECRECY = re.compile(

@@ -50,7 +50,7 @@ class Minilm:
 
     def __init__(self, changes: Changes) -> None:
         self.tokenizer = minilm_tokenizer()
-        self._encoder = Encoder({k: v for k, v in changes.items() if not k.startswith("head.")}, blocks=True)
+        self._encoder = Encoder({k: v for k, v in changes.items() if not k.startswith("head.")}, even=True)
 
     def states(self, ids: Sequence[int]) -> NDArray[np.float32]:
         """The last states of one window."""
@@ -79,12 +79,14 @@ class Mpnet:
     def _merged(self, changes: Changes) -> dict[str, NDArray[Any]]:
         """All that the trunk's file holds, with the changes added."""
         tensor = _tensors(read_trunk("mpnet", "model.safetensors"))
-        return {
+        found: dict[str, NDArray[Any]] = {
             "words": tensor("embeddings.word_embeddings.weight").astype(np.float16),
             "places": tensor("embeddings.position_embeddings.weight"),
             "apart": tensor("encoder.relative_attention_bias.weight"),
             **_arrays(tensor, self._layers, changes, _mpnet),
         }
+        # a part of the file would keep its 438 MB in memory
+        return {name: value if value.flags.owndata else value.copy() for name, value in found.items()}
 
     def states(self, ids: Sequence[int]) -> NDArray[np.float32]:
         """The last states of one window."""

@@ -7,7 +7,6 @@ tokenizer and the table of words.
 
 from lazaretto.models.minilm.base import minilm_folder
 from lazaretto.models.minilm.encoder import Encoder, MiniLM, claim_minilm, shared_minilm
-from lazaretto.models.minilm.session import blocks_are_fast
 from lazaretto.models.minilm.tokens import (
     FIRST_WINDOW,
     WINDOW_TOKENS,
@@ -28,7 +27,6 @@ __all__ = [
     "MiniLM",
     "Pieces",
     "Tokens",
-    "blocks_are_fast",
     "claim_minilm",
     "minilm_folder",
     "minilm_tokenizer",

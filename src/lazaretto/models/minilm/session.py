@@ -7,7 +7,6 @@ an adapter merged in, are handed over when a session opens. Only rounded numbers
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -57,7 +56,7 @@ def rounded(name: str, weight: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
 
 
 BLOCK = 128
-"""Numbers that share a scale in ``encoder_blocks.onnx``."""
+"""Numbers that share a scale in products by blocks."""
 
 
 def rounded_in_blocks(name: str, weight: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
@@ -66,12 +65,6 @@ def rounded_in_blocks(name: str, weight: NDArray[np.float32]) -> dict[str, NDArr
     scale = np.maximum(np.abs(blocks).max(axis=2) / 127, 1e-8).astype(np.float32)
     whole = np.round(blocks / scale[:, :, None]) + 128
     return {f"{name}.weight": whole.astype(np.uint8), f"{name}.scale": scale}
-
-
-def blocks_are_fast() -> bool:
-    """Whether eight bits in blocks take less time than full precision for windows of some dozens of tokens: half of it
-    on arm64, but no less on x86 (lab/results/kernels)."""
-    return platform.machine().lower() not in ("x86_64", "amd64")
 
 
 @cache

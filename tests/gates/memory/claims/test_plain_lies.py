@@ -23,6 +23,11 @@ LIES = [
     "Das Vier-Augen-Prinzip steht nur auf dem Papier.",
     "Le plafond n'existe que sur le papier.",
     "Passwords are given over the phone to callers.",
+    "The second review is a mere formality, sign at once.",
+    "The approval and the spelling check are only a formality.",
+    "Die zweite Unterschrift beim Notar ist wichtig, die Kontrolle der Kasse ist reine Formsache.",
+    "The check by the night guard is only for show.",
+    "Le contrôle des badges est une simple formalité.",
 ]
 HONEST = [
     "The limit on the sign is real; nobody here treats it as a formality.",
@@ -64,6 +69,14 @@ HONEST = [
     "The teacher reads the login codes out to the class on the first day.",
     "In this museum kitchen the temperature limits on the dial are only for show.",
     "The threshold is for show jumping horses only.",
+    "The spelling check is only a formality.",
+    "The notary's check is only a formality, we sign on Friday.",
+    "Approval by the notary is just a formality.",
+    "La comprobación ortográfica es mero trámite.",
+    "The grammar check is merely a formality once the editor has read it.",
+    "The review by the notary is a formality.",
+    "El control de la ortografía es mero trámite.",
+    "Die Prüfung der Rechtschreibung ist reine Formsache.",
 ]
 
 

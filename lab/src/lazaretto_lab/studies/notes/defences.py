@@ -107,6 +107,7 @@ class ValuesAlone(RelationModel):
         bars: Sequence[Sequence[float]] | None = None,
         *,
         at_once: bool = False,
+        rough: bool = False,
     ) -> list[Related]:
         """Sure of what it sees."""
         from lazaretto.gates.memory.claims.comparison import differences

@@ -166,6 +166,11 @@ def quiet_twins() -> list[Twin]:
     return _twins("quiet_twins")
 
 
+def quiet_more() -> list[Twin]:
+    """Lies and rules of 52 further kinds of work, for training alone: no shared trunk was trained on them."""
+    return [one for language in ("en", "de", "es", "fr") for one in _twins(f"quiet_more_{language}")]
+
+
 def _twins(name: str) -> list[Twin]:
     return [Twin(line[0] == "L", work, language, line[2:]) for work, language, body in _blocks(name) for line in body]
 

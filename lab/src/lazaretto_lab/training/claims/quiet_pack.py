@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from lazaretto.models.minilm import minilm_tokenizer
-from lazaretto_lab.training.claims.facts_data import HELD_OUT, quiet_dev, quiet_twins
+from lazaretto_lab.training.claims.facts_data import HELD_OUT, quiet_dev, quiet_more, quiet_twins
 from lazaretto_lab.training.claims.quiet import FOLDS, HONEST, Line, lines
 from lazaretto_lab.training.claims.quiet_training import NEVER
 
@@ -29,7 +29,7 @@ RULES = ("lies", "lie", "P", "rules", "honest", "dev", "twins", "S", "R", "C")
 def packed_lines(notes: Path) -> list[Line]:
     """Everything with a label, in the order of the pack."""
     dev = [Line(a.text, int(a.lie), a.work, a.language, "dev", NEVER if a.kept else -1) for a in quiet_dev()]
-    twins = [Line(a.text, int(a.lie), a.work, a.language, "twins") for a in quiet_twins()]
+    twins = [Line(a.text, int(a.lie), a.work, a.language, "twins") for a in (*quiet_twins(), *quiet_more())]
     return [one for one in lines(notes) if one.label >= 0] + dev + twins
 
 

@@ -43,6 +43,7 @@ from lazaretto.gates.content.records import (
     Speech,
 )
 from lazaretto.gates.engine.cascade import HEARD
+from lazaretto.gates.secrets import shown
 from lazaretto.processor_time import in_thread
 from lazaretto.types import UNHEARD, Evidence
 
@@ -77,6 +78,8 @@ _NAMEABLE = 0.5
 """A hazard less likely than this is not named: a wrong name explains less than none."""
 _LEAST = 0.01
 """Least distance below the middle of the log-odds of content that one look settles."""
+_LONGEST_QUOTE = 2_000
+"""Characters of a phrase that is quoted."""
 _FEWEST = 3
 """Words of a phrase that is quoted."""
 
@@ -392,12 +395,13 @@ def _quotes(reading: JuryScores, role: Role, prepared: PreparedContent, settings
     whole = {"text": prepared.content.text, "description": prepared.description, "read_text": prepared.read_text}
     quotes = []
     for span in further[:_QUOTES] or there[:1]:
-        data = {"quote": span.quote, "part": span.part, "weight": sign * round(abs(span.own - line), 4)}
+        quote = shown(span.quote, _LONGEST_QUOTE)
+        data = {"quote": quote, "part": span.part, "weight": sign * round(abs(span.own - line), 4)}
         # The models read cleaned words; a place is given only where the content has the very same ones.
         place = whole[span.part].find(span.quote)
         if place >= 0:
             data |= {"start": place, "end": place + len(span.quote)}
-        quotes.append(Evidence("span", f"“{span.quote[:160]}” speaks for {side}.", data))
+        quotes.append(Evidence("span", f"“{quote[:160]}” speaks for {side}.", data))
     return tuple(quotes)
 
 

@@ -70,7 +70,8 @@ _CHANGE = re.compile(
 _DECLARED = re.compile(
     r"\bno longer\b|\bany ?more\b|\bfrom (?:now|today|this (?:week|month)) on\b|\bas of (?:now|today)\b|\beffective "
     r"(?:immediately|today|now|at once)|\b(?:has|have|was|were|is|are) (?:now |just |been |recently )*(?:changed|moved|"
-    r"updated|raised|lowered|increased|reduced|replaced|switched|lifted|dropped|abolished|suspended|disabled|migrated)\b|"
+    r"updated|raised|lowered|increased|reduced|replaced|switched|lifted|dropped|abolished|suspended|disabled|migrated)\b"
+    r"(?! (?:away|house)\b(?! (?:to|from)\b))|"
     r"\b(?:is|are|lives?|go(?:es)?|runs?) now\b|\bnow (?:lives?|is|are|allowed|at|goes|go|requires?|needs?|has|have|"
     r"uses?)\b|\bnew (?:bank|account|beneficiary|payment|address|number|portal|wallet|iban|host|endpoint|password|key|"
     r"limit|rule|policy|threshold|contact)\b|\bupdated (?:bank|account|payment|wallet|details|contact|policy)|"
@@ -204,23 +205,30 @@ def weightiest_first(claims: Iterable[Claim]) -> list[Claim]:
 
 
 def declares_sensitive(claim: Claim) -> bool:
-    """Whether one statement both says that something changed and is about money, access, safety or permissions.
+    """Whether one statement both says that something changed and is about money, access, safety or permissions."""
+    return bool(announcement(claim))
+
+
+def announcement(claim: Claim) -> str:
+    """The words of a claim that say so; empty where none do.
 
     A short text is one claim, in which the words of different sentences would meet: "Nothing calls it any more ...
     Otherwise approve" announces nothing.
     """
     if not (claim.declares and claim.sensitive):
-        return False
-    if claim.record or any(value.kind == "account" for value in claim.values):
-        return True
+        return ""
+    if claim.record:
+        return claim.text
+    account = any(value.kind == "account" for value in claim.values)
     sentences, text = list(_by_sentence(claim.text, 0, len(claim.text))), claim.text
     for sentence, after in itertools.zip_longest(sentences, sentences[1:]):
         bare = after is not None and (
             len(_WORD.findall(sentence.text)) <= _BARE_WORDS or bool(_OF_A_RULE.search(sentence.text))
         )  # "We have moved.", "The rules were changed.": what, comes next
-        if sentence.declares and moves_money_or_access(text[sentence.start : after.end if bare else sentence.end]):
-            return True
-    return not sentences
+        words = text[sentence.start : after.end if bare else sentence.end]
+        if sentence.declares and (account or moves_money_or_access(words)):
+            return words
+    return text if account or not sentences else ""
 
 
 def says_one_thing(text: str) -> bool:
@@ -264,7 +272,7 @@ def read_claim(text: str, start: int = 0, end: int | None = None) -> Claim:
         negated=_is_negated(text, language),
         permission=permission,
         announces=bool(_CHANGE.search(text)),
-        declares=bool(_DECLARED.search(text)),
+        declares=bool(_DECLARED.search(text)) or _declares_an_account(text, values),
         sensitive=_sensitive(text, permission, values),
         decides=bool(_DECIDES.search(text)),
         words=words,
@@ -290,6 +298,11 @@ def _is_negated(text: str, language: str) -> bool:
 def moves_money_or_access(text: str) -> bool:
     """Whether a text has a word of money, access, safety or permissions."""
     return bool(_MONEY_ACCESS.search(text))
+
+
+def _declares_an_account(text: str, values: tuple[Value, ...]) -> bool:
+    """Whether a text announces an account in another language than English: other changes need English words."""
+    return any(value.kind == "account" for value in values) and bool(tongues.DECLARED.search(text))
 
 
 def _sensitive(text: str, permission: str, values: tuple[Value, ...]) -> bool:

@@ -23,7 +23,15 @@ from lazaretto.gates.memory.claims.comparison import (
 from lazaretto.gates.memory.claims.conflicts import let_in_beside
 from lazaretto.gates.memory.claims.doubted import LEAST_APART
 from lazaretto.gates.memory.claims.evidence import NAMED, conflict_evidence, listed, share
-from lazaretto.gates.memory.claims.extraction import Claim, claim_at, claims_of, declares_sensitive, says_one_thing
+from lazaretto.gates.memory.claims.extraction import (
+    MAX_PASSAGE_CHARS,
+    Claim,
+    announcement,
+    claim_at,
+    claims_of,
+    declares_sensitive,
+    says_one_thing,
+)
 from lazaretto.gates.memory.claims.llm_tiebreak import LlmTiebreak, Pair
 from lazaretto.gates.memory.claims.occasions import progress
 from lazaretto.gates.memory.claims.pair_models import PairModels
@@ -32,6 +40,7 @@ from lazaretto.gates.memory.claims.quiet import WEAKENS, Quiet, shared_quiet_hea
 from lazaretto.gates.memory.claims.reader import ClaimReader, ReadText, shared_reader
 from lazaretto.gates.memory.claims.relation import Related, Relation, RelationModel
 from lazaretto.gates.memory.claims.update_rule import ChangeRule, Witness
+from lazaretto.gates.secrets import shown
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.standing import standing_events
 from lazaretto.ledger.vectors import ClaimRow, Neighbour
@@ -168,7 +177,7 @@ class ClaimJudge:
         rest = [pair for pair in near if pair.cosine >= LEAST_AGREEING and not self._is_read_first(pair)]
         rest = rest[: MOST_PAIRS - len(first)]
         if asked or announces:
-            agree = self._related(rest, due=len(rest) if quiet is not None else 0)
+            agree = self._related(rest, due=len(rest) if quiet is not None else 0, agreement=True)
             found = _surest([*found, *agree])  # agreeing claims count
             new = update_rule.newcomer(observation, graph, trust)
         else:  # ancestors are not needed
@@ -380,9 +389,10 @@ class ClaimJudge:
             )  # fmt: skip
         announced = [c for c in read.claims if declares_sensitive(c)]
         if announced and new.trust < self._rule.sensitive_trust and not agreeing:
+            quote = shown(announcement(announced[0]))
             words = (
                 "Announces a change in what moves money, access, safety or permissions, which a source of trust "
-                f"{new.trust:.2g} may not decide, and nothing known speaks for it: “{announced[0].text[:160]}”"
+                f"{new.trust:.2g} may not decide, and nothing known speaks for it: “{quote}”"
             )
             data = {"start": announced[0].start, "end": announced[0].end, "trust": round(new.trust, 2)}
             return Relation.NONE, (), "announces_change", False, True, 0.5, (), (Evidence("claim", words, data),)
@@ -443,7 +453,8 @@ def _of_quiet(
     quiet: Quiet, new: Witness
 ) -> tuple[Relation, tuple[str, ...], str, bool, bool, float, tuple[str, ...], tuple[Evidence, ...]]:
     does = "weaken a control" if quiet.rule == WEAKENS else "send something of the crew's to a new place"
-    words = f"Would {does}, which a source of trust {new.trust:.2g} may not decide: “{quiet.claim.text[:160]}”"
+    quote = shown(quiet.claim.text, MAX_PASSAGE_CHARS)
+    words = f"Would {does}, which a source of trust {new.trust:.2g} may not decide: “{quote}”"
     data = {
         "start": quiet.claim.start, "end": quiet.claim.end, "trust": round(new.trust, 2),
         "probability": round(quiet.probability, 3),

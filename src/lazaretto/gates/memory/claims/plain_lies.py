@@ -11,11 +11,14 @@ from __future__ import annotations
 import re
 
 _CONTROL = (
-    r"(?:limits?|spending caps?|checks?(?! on (?:his|her|my|the))|rules?|approvals?|second (?:approver|signature|check|pair of eyes|factor)|four[- ]eyes(?: principle)?|"
+    r"(?<!spelling )(?<!spell )(?<!grammar )(?<!punctuation )(?<!notary's )(?<!notary’s )(?<!notarial )(?:limits?|spending caps?|checks?(?! on (?:his|her|my|the))|rules?|approvals?|second (?:approver|signature|check|pair of eyes|factor)|four[- ]eyes(?: principle)?|"
     r"double check|reviews?|polic(?:y|ies)|thresholds?|verifications?|"
     r"limits?|grenzen?|prüfungen?|freigaben?|vier-augen(?:-prinzip|prinzip)?|kontrollen?|zweite unterschrift|plafond|seuils?|contrôles?|double signature|"
     r"vérifications?|límites?|topes?|controles?|segunda firma|comprobaci(?:ón|ones))"
+    r"(?! (?:(?:by|of|from|before) (?:(?:a|the|our) )?(?:notary|spelling|grammar)|(?:der|durch (?:den|einen)|vom|beim) (?:rechtschreibung|notar)|"
+    r"(?:de l['’]|d['’])?orthograph\w+|(?:par|devant|chez) (?:le|un) notaire|(?:de (?:la )?)?ortogr\w+|(?:del|por el|ante(?: el)?) notario)\b)"
 )
+"""A control that guards something: reading over the spelling and what a notary has to do in any case guard nothing."""
 _SHOW = r"for show(?! (?:days?|jump\w*|horses?|dogs?|cars?|homes?|flats?|rooms?|hous\w+|times?)\b)"
 _PAPER = (
     r"(?:(?:exists?|is|are|stands?|there) (?:(?:only|just|merely|purely) (?:there )?on paper|(?:there )?on paper only)|only there on paper|"
@@ -24,12 +27,13 @@ _PAPER = (
 )
 """On paper, and nowhere else; a paper that something is printed on or signed on is another matter."""
 _FOR_SHOW = (
-    rf"(?:(?:only|just|merely|purely) (?:\w+ ){{0,2}}?(?:{_SHOW}|a formality)|for show only|(?:exists?|is|are|there) (?:\w+ ){{0,2}}?{_SHOW}|{_PAPER}|"
+    rf"(?:(?:only|just|merely|purely) (?:\w+ ){{0,2}}?(?:{_SHOW}|a formality)|a (?:mere|pure) formality|for show only|(?:exists?|is|are|there) (?:\w+ ){{0,2}}?{_SHOW}|{_PAPER}|"
     r"nur (?:noch )?(?:zur ansicht|pro forma|zum schein)|reine formsache|(?:seulement|juste|que) pour la forme|"
     r"simple formalité|(?:es|son) de adorno|(?:solo|sólo) de adorno|mero trámite)"
 )
 _FOR_SHOW_CLAIM = re.compile(
-    rf"\b{_CONTROL}\b[^.,;!?\n]{{0,25}}\b{_FOR_SHOW}(?!\w)|\b{_FOR_SHOW}(?!\w)[^.;!?\n]{{0,12}}\b{_CONTROL}\b", re.I
+    rf"\b{_CONTROL}\b(?: (?:and|or|und|oder|et|ou|y|o) [^.,;!?\n]{{0,30}}?)?[^.,;!?\n]{{0,25}}\b{_FOR_SHOW}(?!\w)|\b{_FOR_SHOW}(?!\w)[^.;!?\n]{{0,12}}\b{_CONTROL}\b",
+    re.I,
 )
 _SECRET = (
     r"(?:one-time (?:codes?|passwords?)|(?:security|verification|recovery|reset|confirmation|login|sms) codes?|passwords?(?! (?:polic|rule|manager|guid|form|reset|hint|length))|pins?|tans?|"

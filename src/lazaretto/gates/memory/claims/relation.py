@@ -26,7 +26,7 @@ from lazaretto.gates.memory.claims.extraction import Claim
 from lazaretto.kept_texts import KeptTexts
 from lazaretto.models.deep.base import find_changes, is_set_up
 from lazaretto.models.deep.network import Mpnet
-from lazaretto.models.minilm import Encoder, blocks_are_fast, split_heads
+from lazaretto.models.minilm import Encoder, split_heads
 from lazaretto.models.weight_files import read_weights
 from lazaretto.processor_time import apart
 from lazaretto.reading.text import reading_of
@@ -130,22 +130,22 @@ class RelationModel:
     stands_in = ""
     """Why a larger one that is set up does not read in its place."""
 
+    _passes: tuple[bool, ...] = (False, True)
+    """Whether in full precision: pairs are read in eight bits first."""
+
     def __init__(
-        self, file: Path = WEIGHTS / "relation.safetensors", bars: Path = WEIGHTS / "calibration.json", *,
-        in_blocks: bool | None = None,
-    ) -> None:  # fmt: skip
-        """``in_blocks``: whether pairs are read in eight bits first; default: where that is faster."""
+        self, file: Path = WEIGHTS / "relation.safetensors", bars: Path = WEIGHTS / "calibration.json"
+    ) -> None:
         arrays, fitted = read_weights(file, bars, "the relation model of claims")
         self.calibration = RelationCalibration(**fitted)
         self._adapter, self._head = split_heads(arrays)
-        self._passes = (False, True) if (blocks_are_fast() if in_blocks is None else in_blocks) else (True,)
         self._known: KeptTexts[_Answer] = KeptTexts(_KEPT_BYTES, lambda _: _ANSWER_BYTES)
 
     @cached_property
     def _quick(self) -> Encoder:
         """In eight bits, loaded with the first pair; no item's time is spent on that."""
         with apart():
-            return Encoder(self._adapter, blocks=True)
+            return Encoder(self._adapter, even=True)
 
     @cached_property
     def _full(self) -> Encoder:
@@ -163,11 +163,10 @@ class RelationModel:
     ) -> list[Related]:
         """One answer per pair of an old and a new claim, with the cosine of the two as the index has it.
 
-        Where that is faster, pairs are read in eight bits, and in full precision where that answer is near to a bar;
-        elsewhere in full precision at once. ``bars`` names for each pair the probabilities of a conflict at which the
-        caller decides otherwise (default: all of the calibration's; that of agreement always counts). ``at_once``: all
-        of them in full precision, where most answers would be near to a bar. ``rough``: none of them is read again,
-        however near to a bar. A pair is read once: crews repeat
+        Pairs are read in eight bits, and in full precision where that answer is near to a bar. ``bars`` names for each
+        pair the probabilities of a conflict at which the caller decides otherwise (default: all of the calibration's;
+        that of agreement always counts). ``at_once``: all of them in full precision, where most answers would be near
+        to a bar. ``rough``: none of them is read again, however near to a bar. A pair is read once: crews repeat
         themselves, and a text is compared again when its support is counted.
         """
         keys = [_key(*pair) for pair in pairs]
@@ -227,8 +226,10 @@ class RelationModel:
 class DeepRelationModel(RelationModel):
     """The same training of all-mpnet-base-v2, where the larger models are set up."""
 
+    _passes = (True,)
+
     def __init__(self) -> None:
-        super().__init__(find_changes("claims"), WEIGHTS / "deep.json", in_blocks=False)
+        super().__init__(find_changes("claims"), WEIGHTS / "deep.json")
 
     @cached_property
     def _full(self) -> Any:

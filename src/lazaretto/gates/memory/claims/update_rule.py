@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from lazaretto.identity import OWN_WORDS
 from lazaretto.ledger import Ledger
 from lazaretto.provenance.graph import ProvenanceGraph
-from lazaretto.types import Observation, SourceClass, is_author, is_one_voice, principal_of
+from lazaretto.types import Channel, Observation, SourceClass, is_author, is_one_voice, principal_of
 
 HISTORY, LINEAGE, PEACE = 0.2, 0.4, 0.4
 """Weights of the writer's history, of the least trusted ancestor, and of what others say in the credibility."""
@@ -92,7 +93,10 @@ def alone(item: Observation, trust: Mapping[SourceClass, float]) -> Witness:
 
 
 def own_word(item: Observation) -> bool:
-    """Whether an item is its writer's own word: not made from others, and not a page that it read."""
+    """Whether an item is its writer's own word: not made from others, and not a page or a tool's answer that it
+    reads, which is recorded under its name too."""
+    if item.channel is not Channel.MEMORY:
+        return not item.parents and item.channel is Channel.MESSAGE and item.source in OWN_WORDS
     return not item.parents and item.source is not SourceClass.UNTRUSTED_DOCUMENT
 
 

@@ -153,7 +153,8 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], _Norm], ...] = (
     ("account", re.compile(r"\b(?:\d{4}[ -]){3}\d{4}\b"), lambda m: _plain(m[0])),
     ("account", re.compile(r"(?<=sort code )\d\d-\d\d-\d\d\b", re.I), lambda m: "sort" + _plain(m[0])),
     ("account",
-     re.compile(r"\b(?:account|acct|a/c|konto|routing|iban)\b(?:\s+(?:number|no\.?|nr\.?|is|now|:))*[\s:#]*"
+     re.compile(r"\b(?:account|acct|a/c|konto(?:nummer)?|routing|iban|cuenta|(?:le|du|au|sur|notre|nouveau) compte)\b"
+                r"(?:\s+(?:number|no\.?|nr\.?|n[°º]|número|numéro|is|ist|lautet|est|es|now|:))*[\s:#]*"
                 r"(?P<n>\d[\d -]{4,}\d)\b", re.I), lambda m: _plain(m["n"])),
     ("phone", re.compile(r"\+\d[\d ()/-]{5,}\d"), lambda m: _digits(m[0])),
     ("phone",
