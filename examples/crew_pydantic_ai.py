@@ -29,7 +29,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from lazaretto import Guard, SyncGuard
-from lazaretto.adapters.border import NOTICE, Border
+from lazaretto.adapters.border import NOTICE, Border, called_by
 
 Judge = Callable[[str], Awaitable[str]]
 HELD = f"{NOTICE}: it is held]"
@@ -60,7 +60,11 @@ class Guarded(AbstractCapability[Any]):
         """Ask whether a tool may be called, where the policy has a table [actions]; judge what it returned."""
         about = {"description": tool_def.description, "schema": tool_def.parameters_json_schema}
         refused = await self.border.may_call(call.tool_name, args, **about)
-        return refused or await self.border.answered(await handler(args), call.tool_name)
+        if refused is not None:
+            return refused
+        with called_by(self.agent):  # an agent that is asked in there is asked by this one, and not by the user
+            found = await handler(args)
+        return await self.border.answered(found, call.tool_name)
 
     async def _message(self, message: Any, own: Judge) -> Any:
         parts = [await self._part(part, own) for part in message.parts]

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from lazaretto.errors import Forbidden, NotYours
 from lazaretto.names import look_of
-from lazaretto.types import OPEN_PROXY, Observation, SourceClass, principal_of
+from lazaretto.types import OPEN_PROXY, Observation, SourceClass, claimed_name, principal_of
 
 OWN_WORDS = (SourceClass.AGENT_MESSAGE, SourceClass.MODEL_INFERENCE)
 """Sources that every agent may claim: its own words."""
@@ -101,7 +101,8 @@ class Identity:
         behind = principal_of(item)
         if behind == f"{ProvedBy.PROXY.value}:{self.name}" and behind != OPEN_PROXY:
             return True  # its key, used through the proxy
-        return item.agent in (self.name, *self.agents) or behind == own or behind.startswith(f"{own}/")
+        named = {item.agent, claimed_name(item)} & {self.name, *self.agents}
+        return bool(named) or behind == own or behind.startswith(f"{own}/")
 
 
 def require_not_own(caller: Identity | None, by: str, cleared: Iterable[Observation]) -> None:
@@ -117,4 +118,4 @@ def require_not_own(caller: Identity | None, by: str, cleared: Iterable[Observat
 
 def is_own(caller: Identity | None, by: str, item: Observation) -> bool:
     """Whether the caller, or who signs, wrote an item."""
-    return item.agent == by or (caller is not None and caller.wrote(item))
+    return by in (item.agent, claimed_name(item) or item.agent) or (caller is not None and caller.wrote(item))

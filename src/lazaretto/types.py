@@ -179,8 +179,10 @@ def principal_of(observation: Observation) -> str:
     return observation.principal or f"{PROCESS}{observation.agent}"
 
 
-VOUCHED = (PROCESS, "operator:", "mcp:")
-"""Prefixes of principals whose agent's name the operator vouches for. A key may be for any name."""
+OPERATOR, MCP = "operator:", "mcp:"
+"""Prefixes of the two other principals for whose agent's name the operator vouches. A key may be for any name."""
+CLAIMED = "claimed:"
+"""Prefix of a principal with a name that nobody vouches for: the agent, a slash, and a name in the record."""
 OPEN_PROXY = "proxy:open"
 """The principal of a proxy without keys."""
 
@@ -200,8 +202,21 @@ def is_author(agent: str, principal: str, old_agent: str, old_principal: str) ->
     The name alone proves nothing: a key for any agent may use the name of an agent in another process.
     """
     if key_behind(principal) == key_behind(old_principal):
-        return True
-    return agent == old_agent and principal.startswith(VOUCHED)
+        return agent == old_agent or not principal.startswith(CLAIMED)
+    return agent == old_agent and _vouches(principal, agent)
+
+
+def _vouches(principal: str, agent: str) -> bool:
+    """Whether the operator vouches for this name of an agent, and not merely for another caller that uses it."""
+    if principal.startswith(OPERATOR):
+        return principal.endswith(f"/{agent}")
+    return principal in (f"{PROCESS}{agent}", f"{MCP}{agent}")
+
+
+def claimed_name(item: Observation) -> str:
+    """The name that a record gave its writer, beside the agent that is proved; empty where it gave none."""
+    own = f"{CLAIMED}{item.agent}/"
+    return item.principal.removeprefix(own) if item.principal.startswith(own) else ""
 
 
 def same_author(new: Observation, old: Observation) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lazaretto.adapters.border import NOTICE, Border
+from lazaretto.adapters.border import NOTICE, Border, called_by
 from lazaretto.adapters.content import data_of
 from lazaretto.adapters.schemas import schema_of
 from lazaretto.errors import MissingExtra
@@ -168,7 +168,8 @@ class GuardFunctions(FunctionMiddleware):
         if refused is not None:
             context.result = refused
             return
-        await call_next()
+        with called_by(self._border.agent):
+            await call_next()
         result = still(context.result)
         if isinstance(result, list):
             judge = partial(self._border.tool, name=function.name)

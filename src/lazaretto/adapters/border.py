@@ -29,7 +29,7 @@ from lazaretto.ingest.strings import joined, read_strings
 from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.ledger.refs import check_ref
 from lazaretto.names import MAX_NAME
-from lazaretto.types import Channel, Decision, Observation, Ref, Ruling, SourceClass
+from lazaretto.types import CLAIMED, Channel, Decision, Observation, Ref, Ruling, SourceClass
 
 log = logging.getLogger("lazaretto")
 T = TypeVar("T")
@@ -41,6 +41,7 @@ _AT_WORK: ContextVar[str | None] = ContextVar("lazaretto_at_work", default=None)
 _WRITING: ContextVar[tuple[SourceClass | str | None, tuple[str, ...] | None] | None] = ContextVar(
     "lazaretto_said", default=None
 )
+_CALLER: ContextVar[str] = ContextVar("lazaretto_caller", default="")
 _FEWEST_WORDS = 4
 """Names of fewer words in all are too short for an order."""
 
@@ -63,6 +64,17 @@ def agent_name(name: object) -> str:
     """A framework's name for an agent, as the ledger takes it."""
     text = "".join(letter for letter in str(name or "") if letter.isprintable()).strip()
     return text[:MAX_NAME] or "agent"
+
+
+@contextlib.contextmanager
+def called_by(agent: object) -> Iterator[None]:
+    """Inside stands a tool that an agent called. Another agent that is asked there is asked by that one, and not by the
+    user, in any role that the framework gives the words."""
+    token = _CALLER.set(agent_name(agent))
+    try:
+        yield
+    finally:
+        _CALLER.reset(token)
 
 
 class Border:
@@ -93,11 +105,12 @@ class Border:
     def wait(self, work: Callable[..., Awaitable[T]], *arguments: Any, **named: Any) -> T:
         """Wait for one of the calls below in synchronous code, also inside a running event loop."""
 
-        who, writing = self.agent, _WRITING.get()  # known in this thread alone
+        who, writing, caller = self.agent, _WRITING.get(), _CALLER.get()  # known in this thread alone
 
         async def waited() -> T:
             _AT_WORK.set(who)
             _WRITING.set(writing)
+            _CALLER.set(caller)
             return await work(*arguments, **named)
 
         return self.guard.run(waited())
@@ -149,7 +162,9 @@ class Border:
         return await self._read(text, Channel.MESSAGE, agent, SourceClass.SYSTEM)
 
     async def user(self, text: str, *, agent: str | None = None) -> str:
-        """A message of a user, or a notice."""
+        """A message of a user, or a notice; inside a tool it is a message of the agent that called the tool."""
+        if caller := _CALLER.get():
+            return await self.message(text, sender=caller, receiver=self.agent if agent is None else agent)
         return await self._read(text, Channel.MESSAGE, agent, SourceClass.DIRECT_USER)
 
     async def said(self, text: str, *, agent: str | None = None) -> str:
@@ -274,30 +289,34 @@ class Border:
 
     # memories in the framework's own store
 
-    async def keep(self, ref: Ref | Sequence[str], value: Any, *, agent: str | None = None) -> bool:
-        """Whether a value may be written under a ref as it is. One without any text has nothing to judge."""
-        return (await self._keep(ref, value, agent, rewrite=False)) is not WITHHELD
+    async def keep(self, ref: Ref | Sequence[str], value: Any, *, claimed: object = None) -> bool:
+        """Whether a value may be written under a ref as it is. One without any text has nothing to judge.
 
-    async def kept(self, ref: Ref | Sequence[str], value: Any, *, agent: str | None = None) -> Any:
+        The writer is the border's agent. ``claimed`` is a name that the record gives its writer: nobody vouches for it,
+        so it makes no other voice and no owner, and only tells apart who may not change whose words.
+        """
+        return (await self._keep(ref, value, claimed, rewrite=False)) is not WITHHELD
+
+    async def kept(self, ref: Ref | Sequence[str], value: Any, *, claimed: object = None) -> Any:
         """The value that may be written under a ref: as it is, with texts rewritten, or ``WITHHELD``."""
-        return await self._keep(ref, value, agent, rewrite=True)
+        return await self._keep(ref, value, claimed, rewrite=True)
 
-    async def _keep(self, ref: Ref | Sequence[str], value: Any, agent: str | None, *, rewrite: bool) -> Any:
-        where, who = check_ref(ref), self.agent if agent is None else agent_name(agent)
+    async def _keep(self, ref: Ref | Sequence[str], value: Any, claimed: object, *, rewrite: bool) -> Any:
+        where, who = check_ref(ref), self.agent
+        principal = _principal(who, claimed)
         if not (await self.names(where.namespace, where.key, agent=who) and await self.beside(value, agent=who)):
             log.warning("a memory was not stored: its name, or something beside its text, is held: %s", where.system)
             return WITHHELD
         if not text_of(value).strip():
-            return value if await self.forget(where, agent=who) else WITHHELD
+            return value if await self.forget(where, claimed=claimed) else WITHHELD
         source, parents = _WRITING.get() or (None, None)
-        source = source or self._source
-        decision = await self.guard.remember(agent=who, ref=where, value=value, source=source, parents=parents)
+        origin: dict[str, Any] = {"agent": who, "principal": principal, "source": source or self._source}
+        decision = await self.guard.remember(ref=where, value=value, parents=parents, **origin)
         if rewrite and decision.ruling is Ruling.REWRITE:
             made = await self._without(value, who)
             if made != value:
-                again = await self.guard.remember(
-                    agent=who, ref=where, value=made, source=source, parents=[*(parents or ()), decision.item]
-                )
+                also = [*(parents or ()), decision.item]
+                again = await self.guard.remember(ref=where, value=made, parents=also, **origin)
                 if again.allowed:
                     log.warning("a memory was stored with parts removed: %s %s", where.system, decision.rule)
                     return made
@@ -317,11 +336,11 @@ class Border:
 
         return await self.cleaned(value, judge, agent=who)
 
-    async def forget(self, ref: Ref | Sequence[str], *, agent: str | None = None) -> bool:
+    async def forget(self, ref: Ref | Sequence[str], *, claimed: object = None) -> bool:
         """Whether a record may be deleted: it is the agent's own or has no owner. The guard notes the deletion."""
-        where, who = check_ref(ref), self.agent if agent is None else agent_name(agent)
+        where, who = check_ref(ref), self.agent
         try:
-            await self.guard.stores.forget(where, agent=who)
+            await self.guard.stores.forget(where, agent=who, principal=_principal(who, claimed))
         except Forbidden as error:
             log.warning("a memory was not deleted: %s", error)
             return False
@@ -359,6 +378,12 @@ class Border:
 
     def _items(self, ids: Sequence[str]) -> dict[Ref, Observation]:
         return {item.ref: item for item in self.guard.ledger.items(ids=ids, limit=None) if item.ref is not None}
+
+
+def _principal(who: str, claimed: object) -> str | None:
+    """The principal behind a write of an agent; None: its own process alone."""
+    name = agent_name(claimed) if claimed else who
+    return None if name == who else f"{CLAIMED}{who}/{name}"
 
 
 def _as_data(value: Any) -> Any:

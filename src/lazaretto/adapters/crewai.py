@@ -43,6 +43,8 @@ def guard_storage(
 ) -> GuardedStorage:
     """The same storage backend behind the guard, for ``Memory(storage=...)``.
 
+    ``agent`` is the writer and reader of every record that passes: give each agent of a crew a guarded storage of its
+    own around the one they share. A record's ``source`` is what it says of itself, and makes nobody another voice.
     ``embed`` makes the vector of a record that a repair puts back; without it, such records stay due.
     """
     border = Border(guard, agent)
@@ -67,12 +69,13 @@ class GuardedStorage:
         for given in records:
             record = still(given)
             try:
-                writer = agent_name(record.source or self._border.agent)
-                if not await self._beside(record, writer):
+                if not await self._beside(record):
                     log.warning("a memory was not stored: something beside its text is held: %s", self._system)
                 elif (
-                    content := await self._border.kept(self._ref(record), record.content, agent=writer)
-                ) is not WITHHELD:
+                    await self._may_move(record)
+                    and (content := await self._border.kept(self._ref(record), record.content, claimed=record.source))
+                    is not WITHHELD
+                ):
                     record.content = content  # unchanged or rewritten
                     kept.append(record)
                     continue
@@ -90,11 +93,16 @@ class GuardedStorage:
             return []
         return [record for record in records if self._ref(record) in shown]
 
-    async def _beside(self, record: MemoryRecord, agent: str | None = None) -> bool:
+    async def _may_move(self, record: MemoryRecord) -> bool:
+        """Whether a record may stand in its scope: what stands under its id in another scope gives way to it."""
+        found = self._storage.get_record(record.id)
+        return found is None or found.scope == record.scope or await self._border.forget(self._ref(found))
+
+    async def _beside(self, record: MemoryRecord) -> bool:
         """Whether the fields of a record beside its text may be used: categories, metadata, scope, source."""
         names = ("content", "embedding", "id", "created_at", "last_accessed", "importance", "private")
         rest = {name: value for name, value in vars(record).items() if name not in names}
-        done = await self._border.clean(rest, partial(self._border.document, agent=agent), dialect="langchain")
+        done = await self._border.clean(rest, self._border.document, dialect="langchain")
         return not done.changed
 
     def save(self, records: list[MemoryRecord]) -> None:
@@ -113,6 +121,41 @@ class GuardedStorage:
         """Change a record; a held change is not written."""
         for allowed in self._border.wait(self._allowed, [record]):
             self._storage.update(allowed)
+
+    def delete(self, *arguments: Any, **which: Any) -> int:
+        """Delete the records that are meant and that the agent may delete; the guard notes which."""
+        gone = self._border.wait(self._deletable, *arguments, **which)
+        return int(self._storage.delete(record_ids=gone)) if gone else 0
+
+    async def adelete(self, *arguments: Any, **which: Any) -> int:
+        """Delete the records that are meant and that the agent may delete; the guard notes which."""
+        gone = await self._deletable(*arguments, **which)
+        return int(await self._storage.adelete(record_ids=gone)) if gone else 0
+
+    async def _deletable(
+        self,
+        scope_prefix: str | None = None,
+        categories: Sequence[str] | None = None,
+        record_ids: Sequence[str] | None = None,
+        older_than: Any = None,
+        metadata_filter: Mapping[str, Any] | None = None,
+    ) -> list[str]:
+        """The ids of the records that all conditions mean, without those of other writers."""
+
+        def is_meant(record: MemoryRecord) -> bool:
+            metadata = record.metadata or {}
+            return (
+                (not record_ids or record.id in record_ids)
+                and (not categories or any(name in record.categories for name in categories))
+                and (older_than is None or record.created_at < older_than)
+                and all(metadata.get(name) == value for name, value in (metadata_filter or {}).items())
+            )
+
+        if record_ids:
+            found = [record for name in record_ids if (record := self._storage.get_record(name)) is not None]
+        else:
+            found = list(_records(self._storage, scope_prefix))
+        return [record.id for record in found if is_meant(record) and await self._border.forget(self._ref(record))]
 
     def search(self, *arguments: Any, **named: Any) -> list[tuple[MemoryRecord, float]]:
         """Records that the agent may read."""
@@ -191,12 +234,17 @@ class StorageRecords:
 
     def list(self, namespace: str | None = None) -> Iterator[Entry]:
         """Every record, or those of one scope."""
-        start = 0
-        while found := self._storage.list_records(scope_prefix=namespace, limit=200, offset=start):
-            yield from (
-                (record.scope, record.id, record.content) for record in found if namespace in (None, record.scope)
-            )
-            start += 200
+        for record in _records(self._storage, namespace):
+            if namespace in (None, record.scope):
+                yield record.scope, record.id, record.content
+
+
+def _records(storage: Any, scope_prefix: str | None) -> Iterator[MemoryRecord]:
+    """The records of a storage backend below a scope, page by page."""
+    start = 0
+    while found := storage.list_records(scope_prefix=scope_prefix, limit=200, offset=start):
+        yield from found
+        start += 200
 
 
 @contextmanager

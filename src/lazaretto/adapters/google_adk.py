@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lazaretto.adapters.border import NOTICE, Border, agent_name
+from lazaretto.adapters.border import NOTICE, Border, agent_name, called_by
 from lazaretto.adapters.schemas import schema_of
 from lazaretto.errors import MissingExtra
 from lazaretto.ingest.cleaning import Cleaned
@@ -36,6 +36,8 @@ except ImportError:
 log = logging.getLogger("lazaretto")
 Judge = Callable[[str], Awaitable[str]]
 _ROLES = ("user", "model", None)
+_MEMORIES = ("<PAST_CONVERSATIONS>", "</PAST_CONVERSATIONS>")
+"""Around the memories that ADK's ``PreloadMemoryTool`` puts before a model; in some versions into its instruction."""
 
 
 async def cleaned_parts(border: Border, content: Any, judge: Judge, agent: str) -> Any:
@@ -117,7 +119,8 @@ class _Copying:
         self.tool, self.run = tool, run
 
     async def __call__(self, **given: Any) -> Any:
-        made = still(await self.run(**given))
+        with called_by(getattr(given.get("tool_context"), "agent_name", None)):
+            made = still(await self.run(**given))
         _OWN.set(made)
         return made
 
@@ -168,11 +171,23 @@ class GuardPlugin(BasePlugin):
         return None
 
     async def _judge_instruction(self, config: Any, agent: str) -> None:
-        """Judge the system instruction: it may be put together from anything."""
+        """Judge the system instruction. Memories that ADK put into it are documents, not the operator's words."""
         instruction = getattr(config, "system_instruction", None)
-        if instruction is not None:
-            judge = partial(self._border.system, agent=agent)
-            config.system_instruction = await self._border.cleaned(still(instruction), judge, agent=agent)
+        if instruction is None:
+            return
+
+        async def judge(text: str) -> str:
+            begin, end = text.find(_MEMORIES[0]), text.rfind(_MEMORIES[1])
+            begin = begin if begin >= 0 else len(text)
+            end = end if end > begin else len(text)
+            parts = (
+                await self._border.system(text[:begin], agent=agent),
+                await self._border.document(text[begin:end], agent=agent),
+                await self._border.system(text[end:], agent=agent),
+            )
+            return "".join(parts)
+
+        config.system_instruction = await self._border.cleaned(still(instruction), judge, agent=agent)
 
     async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> Any:
         """Judge a model's answer; a part of a stream leaves empty."""
@@ -210,16 +225,17 @@ class GuardPlugin(BasePlugin):
 class GuardedMemoryService(BaseMemoryService):
     """A memory service that keeps and finds nothing held.
 
-    Its records have no refs, so a repair takes effect when they are read, and is not written back.
+    Its records have no refs, so a repair takes effect when they are read, and is not written back. ADK does not say who
+    reads: ``agent`` is on record as the reader. A memory's author is what it says of itself.
     """
 
-    def __init__(self, guard: Guard | SyncGuard, service: BaseMemoryService) -> None:
-        self._border, self._service = Border(guard), service
+    def __init__(self, guard: Guard | SyncGuard, service: BaseMemoryService, *, agent: str = "agent") -> None:
+        self._border, self._service = Border(guard, agent), service
 
     async def _clean(self, events: Sequence[Any]) -> list[Any]:
         done = []
         for event in still(list(events)):
-            content = await self._cleaned(event.content, event.author)
+            content = await self._cleaned(event.content)
             rest = event.model_copy(update={"content": None})
             if (await self._border.clean(rest, self._border.document, dialect="langchain")).changed:
                 log.warning("an event was not kept: something beside its content is held")
@@ -227,13 +243,8 @@ class GuardedMemoryService(BaseMemoryService):
                 done.append(event if content is event.content else event.model_copy(update={"content": content}))
         return done
 
-    async def _cleaned(self, content: Any, author: Any) -> Any:
-        agent = agent_name(author)
-
-        async def judge(text: str) -> str:
-            return await self._border.document(text, agent=agent)
-
-        return await cleaned_parts(self._border, content, judge, agent)
+    async def _cleaned(self, content: Any) -> Any:
+        return await cleaned_parts(self._border, content, self._border.document, self._border.agent)
 
     async def add_session_to_memory(self, session: Any) -> None:
         """Keep a session, without held content."""
@@ -263,6 +274,6 @@ class GuardedMemoryService(BaseMemoryService):
         for memory in still(list(memories)):
             rest = memory.model_copy(update={"content": None})
             beside = await self._border.clean(rest, self._border.document, dialect="langchain")
-            if not beside.changed and await self._cleaned(memory.content, memory.author) is memory.content:
+            if not beside.changed and await self._cleaned(memory.content) is memory.content:
                 shown.append(memory)
         return shown

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazaretto.adapters.border import Border
 from lazaretto.adapters.langgraph import guarded_tools
-from lazaretto.adapters.langgraph_state import StateReader, cleaned_message
+from lazaretto.adapters.langgraph_state import StateReader, cleaned_message, runtime_config
 from lazaretto.errors import MissingExtra
 from lazaretto.ingest.still import still
 
@@ -36,8 +36,10 @@ class GuardMiddleware(AgentMiddleware[Any, Any]):
         wrappers = guarded_tools(guard, agent=agent)
         self._wrap_tool, self._awrap_tool = wrappers["wrap_tool_call"], wrappers["awrap_tool_call"]
 
-    async def _before(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        more: dict[str, Any] = {"messages": [await self._read(message) for message in still(list(request.messages))]}
+    async def _before(self, request: ModelRequest[Any], config: Any) -> ModelRequest[Any]:
+        reader = StateReader(self._border, config, self._border.agent)
+        messages = [await self._read(message, reader) for message in still(list(request.messages))]
+        more: dict[str, Any] = {"messages": messages}
         if request.system_message is not None:
             system = still(request.system_message)
             more["system_message"] = await cleaned_message(self._border, system, self._border.system)
@@ -45,10 +47,9 @@ class GuardMiddleware(AgentMiddleware[Any, Any]):
             more["model"] = request.model.model_copy(update={"tags": [*(request.model.tags or []), TAG_NOSTREAM]})
         return request.override(**more)
 
-    async def _read(self, message: Any) -> Any:
+    async def _read(self, message: Any, reader: StateReader) -> Any:
         """A message as the model may read it; messages from tools were judged as such already."""
-        judge = await StateReader(self._border, None, self._border.agent).judge(message, True)
-        return await cleaned_message(self._border, message, judge)
+        return await cleaned_message(self._border, message, await reader.judge(message, True))
 
     async def _after(self, response: ModelResponse[Any]) -> ModelResponse[Any]:
         judged = [
@@ -63,13 +64,13 @@ class GuardMiddleware(AgentMiddleware[Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Judge the model's input and its answer."""
-        return self._border.wait(self._after, handler(self._border.wait(self._before, request)))
+        return self._border.wait(self._after, handler(self._border.wait(self._before, request, runtime_config())))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """Judge the model's input and its answer."""
-        return await self._after(await handler(await self._before(request)))
+        return await self._after(await handler(await self._before(request, runtime_config())))
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Judge a tool's result."""

@@ -17,14 +17,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from lazaretto.adapters.border import WITHHELD, Border
+from lazaretto.adapters.border import WITHHELD, Border, called_by
 from lazaretto.adapters.langgraph_state import (
     acting_node,
     cleaned_message,
     cleaned_state,
     from_tool,
     is_followed,
+    note_brought,
+    note_history,
     note_input,
+    note_written,
     runtime_config,
 )
 from lazaretto.errors import MissingExtra
@@ -249,7 +252,7 @@ class GuardedSaver(BaseCheckpointSaver[Any]):
     ) -> Sequence[tuple[str, Any]]:
         if task_path.endswith(START):
             note_input(self._border, config, [value for _, value in writes])
-        with self._border.writer(task_path, [value for _, value in writes]):
+        with self._border.writer(task_path, [value for _, value in writes], config):
             return [
                 (channel, await cleaned_state(self._border, still(value), config=config)) for channel, value in writes
             ]
@@ -257,9 +260,12 @@ class GuardedSaver(BaseCheckpointSaver[Any]):
     async def _clean_metadata(self, metadata: Any) -> Any:
         return await self._border.cleaned(still(metadata), self._border.document, dialect="langchain")
 
-    async def _clean_tuple(self, found: CheckpointTuple | None) -> CheckpointTuple | None:
+    async def _clean_tuple(self, found: CheckpointTuple | None, older: bool = False) -> CheckpointTuple | None:
+        """``older``: another process may have written it."""
         if found is None:
             return None
+        if older:
+            note_history(self._border, found.config, found.checkpoint["channel_values"])
         writes = found.pending_writes
         if writes is not None:
             writes = [
@@ -298,17 +304,19 @@ class GuardedSaver(BaseCheckpointSaver[Any]):
 
     def get_tuple(self, config: Any) -> CheckpointTuple | None:
         """A state, with notices in place of parts that are held now."""
-        if not is_followed(self._border, config):  # an older thread: its own checkpoints hold its inputs
+        older, found = not is_followed(self._border, config), self._saver.get_tuple(config)
+        if older:  # its own checkpoints hold its inputs
             for turn in self._saver.list(_whole_thread(config), filter=_GIVEN, limit=_MOST_TURNS):
-                note_input(self._border, config, turn.checkpoint["channel_values"].get(START))
-        return self._border.wait(self._clean_tuple, self._saver.get_tuple(config))
+                note_input(self._border, _whole_thread(config), turn.checkpoint["channel_values"].get(START))
+        return self._border.wait(self._clean_tuple, found, older)
 
     async def aget_tuple(self, config: Any) -> CheckpointTuple | None:
         """A state, with notices in place of parts that are held now."""
-        if not is_followed(self._border, config):
+        older, found = not is_followed(self._border, config), await self._saver.aget_tuple(config)
+        if older:
             async for turn in self._saver.alist(_whole_thread(config), filter=_GIVEN, limit=_MOST_TURNS):
-                note_input(self._border, config, turn.checkpoint["channel_values"].get(START))
-        return await self._clean_tuple(await self._saver.aget_tuple(config))
+                note_input(self._border, _whole_thread(config), turn.checkpoint["channel_values"].get(START))
+        return await self._clean_tuple(found, older)
 
     def list(
         self, config: Any, *, filter: dict[str, Any] | None = None, before: Any = None, limit: int | None = None
@@ -363,7 +371,7 @@ class GuardedSaver(BaseCheckpointSaver[Any]):
 
 def _whole_thread(config: Any) -> Any:
     inner = config.get("configurable") or {}
-    return {"configurable": {"thread_id": inner.get("thread_id", ""), "checkpoint_ns": inner.get("checkpoint_ns", "")}}
+    return {"configurable": {"thread_id": inner.get("thread_id", ""), "checkpoint_ns": ""}}
 
 
 # tools and nodes
@@ -377,8 +385,9 @@ def guarded_tools(guard: Guard | SyncGuard, *, agent: str | None = None) -> dict
     """
     border = Border(guard, agent, acting=acting_node)
 
-    async def clean(result: Any, name: str) -> Any:
+    async def clean(result: Any, name: str, config: Any) -> Any:
         result = still(result)
+        note_brought(border, config, result)
         if isinstance(result, Command):
             return Command(
                 graph=result.graph,
@@ -404,23 +413,25 @@ def guarded_tools(guard: Guard | SyncGuard, *, agent: str | None = None) -> dict
         if (instead := border.wait(refused, request)) is not None:
             return instead
         try:
-            result = execute(request)
+            with called_by(border.agent):
+                result = execute(request)
         except GraphBubbleUp:
             raise
         except Exception as error:
             raise border.wait(readable_error, error) from None
-        return border.wait(clean, result, request.tool_call["name"])
+        return border.wait(clean, result, request.tool_call["name"], runtime_config())
 
     async def awrap(request: Any, execute: Callable[[Any], Awaitable[Any]]) -> Any:
         if (instead := await refused(request)) is not None:
             return instead
         try:
-            result = await execute(request)
+            with called_by(border.agent):
+                result = await execute(request)
         except GraphBubbleUp:
             raise
         except Exception as error:
             raise await readable_error(error) from None
-        return await clean(result, request.tool_call["name"])
+        return await clean(result, request.tool_call["name"], runtime_config())
 
     return {"wrap_tool_call": wrap, "awrap_tool_call": awrap}
 
@@ -436,16 +447,22 @@ def guard_node(guard: Guard | SyncGuard, node: Callable[..., Any], *, agent: str
     async def clean(state: Any, config: Any) -> Any:
         return await cleaned_state(border, still(state), config=config, receiver=border.agent)
 
+    def noted(written: Any, given: Any) -> Any:
+        note_written(border, runtime_config(), written, border.agent, given)
+        return written
+
     if inspect.iscoroutinefunction(node):
 
         @functools.wraps(node)
         async def guarded(state: Any, *arguments: Any, **named: Any) -> Any:
-            return await node(await clean(state, runtime_config()), *arguments, **named)
+            given = await clean(state, runtime_config())
+            return noted(await node(given, *arguments, **named), given)
 
         return guarded
 
     @functools.wraps(node)
     def waited(state: Any, *arguments: Any, **named: Any) -> Any:
-        return node(border.wait(clean, state, runtime_config()), *arguments, **named)
+        given = border.wait(clean, state, runtime_config())
+        return noted(node(given, *arguments, **named), given)
 
     return waited

@@ -1,7 +1,7 @@
 """Messages and states of LangGraph and LangChain: their writers, and the parts that may be read.
 
 Every string of a state is read. A human or system message counts as the user's or operator's only where it stood in the
-graph's input; one with a name, or written by a node, is an agent's.
+outermost graph's input; one with a name, written by a node, brought by a tool or made as a summary is not.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import asyncio
 import hashlib
 import threading
 import weakref
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -61,25 +61,57 @@ def acting_node() -> str | None:
 
 
 class Inputs:
-    """The messages that graphs were given, as a guard's adapters saw them."""
+    """The messages that graphs were given, as a guard's adapters saw them, and those that were found to be others'."""
 
     def __init__(self) -> None:
-        self._seen: OrderedDict[str, None] = OrderedDict()
+        self._given: OrderedDict[str, None] = OrderedDict()
+        self._others: OrderedDict[str, None] = OrderedDict()
+        self._writers: OrderedDict[str, frozenset[str]] = OrderedDict()
+        """Digest of a message's words -> the nodes that wrote them; none where nobody could be found in time."""
         self._lock = threading.Lock()
         self.threads: set[str] = set()
         """Threads whose input a checkpointer reports."""
 
     def note(self, thread: str, message: BaseMessage) -> None:
         """Remember that a message stood in a graph's input."""
+        self._add(self._given, thread, message)
+
+    def note_other(self, thread: str, message: BaseMessage) -> None:
+        """Remember that another party than the user brought a message."""
+        self._add(self._others, thread, message)
+
+    def _add(self, known: OrderedDict[str, None], thread: str, message: BaseMessage) -> None:
         with self._lock:
-            self._seen[_digest(thread, message)] = None
-            while len(self._seen) > _KEPT:
-                self._seen.popitem(last=False)
+            known[_digest(thread, message)] = None
+            while len(known) > _KEPT:
+                known.popitem(last=False)
 
     def has(self, thread: str, message: BaseMessage) -> bool:
         """Whether a message stood in a graph's input."""
         with self._lock:
-            return _digest(thread, message) in self._seen
+            return _digest(thread, message) in self._given
+
+    def is_other(self, thread: str, message: BaseMessage) -> bool:
+        """Whether another party brought it; ``has`` is asked first, since the user may have written the same."""
+        with self._lock:
+            return _digest(thread, message) in self._others
+
+    def note_writers(self, thread: str, message: BaseMessage, nodes: frozenset[str]) -> None:
+        """Remember the node that wrote a message, with the nodes that it stands in; more where it is written again.
+
+        Where nobody could be found once, nobody is found later: a node may write a whole history again.
+        """
+        key = _words_of(thread, message)
+        with self._lock:
+            known = self._writers.get(key)
+            self._writers[key] = known | nodes if known else nodes if known is None else known
+            while len(self._writers) > _KEPT:
+                self._writers.popitem(last=False)
+
+    def writers(self, thread: str, message: BaseMessage) -> frozenset[str] | None:
+        """The nodes that wrote a message; none where they were looked for in vain, None where nobody has looked."""
+        with self._lock:
+            return self._writers.get(_words_of(thread, message))
 
 
 _INPUTS: weakref.WeakKeyDictionary[Guard, Inputs] = weakref.WeakKeyDictionary()
@@ -94,17 +126,54 @@ def _digest(thread: str, message: BaseMessage) -> str:
     return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def _words_of(thread: str, message: BaseMessage) -> str:
+    identity = f"{thread}\0{read_strings(message.content).text}"
+    return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _nodes_of(config: Any) -> frozenset[str]:
+    """The nodes that a graph inside others stands in, by their names."""
+    inner = (config or {}).get("configurable") or {}
+    return frozenset(
+        part.rpartition(":")[0] for part in str(inner.get("checkpoint_ns") or "").split("|") if ":" in part
+    )
+
+
+def note_written(border: Border, config: Any, written: Any, node: str, given: Any = None) -> None:
+    """Remember which node wrote the messages in a value; not those that it was given."""
+    thread = _thread(config)
+    old = {_words_of(thread, message) for message in _messages(given)}
+    for message in _messages(written):
+        if _words_of(thread, message) not in old:
+            _inputs(border).note_writers(thread, message, _nodes_of(config) | {node})
+
+
+def note_history(border: Border, config: Any, value: Any) -> None:
+    """Remember that nobody can say who wrote the messages of an older state."""
+    for message in _messages(value):
+        _inputs(border).note_writers(_thread(config), message, frozenset())
+
+
 def _thread(config: Any) -> str:
     inner = (config or {}).get("configurable") or {}
     return str(inner.get("thread_id", ""))
 
 
 def note_input(border: Border, config: Any, value: Any) -> None:
-    """Remember the messages in a graph's input, as its checkpointer saw them."""
+    """Remember the messages in a graph's input, as its checkpointer saw them. A graph inside another is given what a
+    node wrote: that is nobody's input."""
+    if ((config or {}).get("configurable") or {}).get("checkpoint_ns"):
+        return
     inputs = _inputs(border)
     inputs.threads.add(_thread(config))
     for message in _messages(value):
         inputs.note(_thread(config), message)
+
+
+def note_brought(border: Border, config: Any, value: Any) -> None:
+    """Remember the messages in a tool's result: no user wrote them, in any role that they name."""
+    for message in _messages(value):
+        _inputs(border).note_other(_thread(config), message)
 
 
 def is_followed(border: Border, config: Any) -> bool:
@@ -157,39 +226,86 @@ class StateReader:
     config: Any
     receiver: str | None = None
     """The agent whose input it is: messages of others are exchanges between the two."""
+    pauses: Counter[str] = field(default_factory=Counter)
+    """How often it waited for the checkpointer: all messages of one state share the patience."""
+
+    @property
+    def _metadata(self) -> Mapping[str, Any]:
+        return (self.config or {}).get("metadata") or {}
+
+    @property
+    def nested(self) -> bool:
+        """Whether the graph at work is inside another: a node gave it its input."""
+        return "|" in str(self._metadata.get("langgraph_checkpoint_ns", ""))
 
     @property
     def first_step(self) -> bool:
         """Whether no node of the graph has run yet: then everything is the graph's input."""
-        metadata = (self.config or {}).get("metadata") or {}
-        nested = "|" in str(metadata.get("langgraph_checkpoint_ns", ""))
-        return metadata.get("langgraph_step") == 1 and not nested
+        return self._metadata.get("langgraph_step") == 1 and not self.nested
 
     async def is_input(self, message: BaseMessage, first: bool) -> bool:
-        """Whether a message stood in the graph's input; the first one did where no checkpointer says otherwise."""
-        if message.name:
+        """Whether a message stood in the outermost graph's input; where no checkpointer says what did, ``first`` did.
+
+        A mark only lowers trust: a message with a name, or one that the framework marks as its own, did not.
+        """
+        if message.name or (message.additional_kwargs or {}).get("lc_source"):
             return False
         inputs, thread = _inputs(self.border), _thread(self.config)
         if self.first_step and self.receiver is not None:
             inputs.note(thread, message)
-        followed = thread in inputs.threads
-        if inputs.has(thread, message) or (first and not followed):
+        if inputs.has(thread, message):
             return True
-        for _ in range(int(_PATIENCE_S / _PAUSE_S) if followed and self.receiver is not None else 0):
-            await asyncio.sleep(_PAUSE_S)
-            if inputs.has(thread, message):
-                return True
+        followed = thread in inputs.threads
+        if inputs.is_other(thread, message):
+            return False
+        if first and not followed and not self.nested:
+            inputs.note(thread, message)
+            return True
+        if not followed or self.receiver is None:
+            return False
+        if await self._wait("input", lambda: inputs.has(thread, message)):
+            return True
+        inputs.note_other(thread, message)  # it is not waited for again
         return False
+
+    async def _wait(self, why: str, known: Callable[[], bool]) -> bool:
+        """Wait until the checkpointer has reported something, which it does in a thread of its own."""
+        while not known() and self.pauses[why] < _PATIENCE_S / _PAUSE_S:
+            self.pauses[why] += 1
+            await asyncio.sleep(_PAUSE_S)
+        return known()
+
+    async def writer(self, message: BaseMessage) -> str | None:
+        """The agent that wrote a message: by its name, unless it is known that another node wrote it."""
+        name = agent_name(message.name) if message.name else None
+        inputs, thread = _inputs(self.border), _thread(self.config)
+
+        def is_known() -> bool:
+            return inputs.writers(thread, message) is not None
+
+        asked = name is not None and self.receiver is not None and thread in inputs.threads
+        if asked and not self._saves_at_the_end and not await self._wait("writer", is_known):
+            inputs.note_writers(thread, message, frozenset())
+        nodes = inputs.writers(thread, message)
+        if not name or not nodes or name in nodes:
+            return name
+        if nodes <= _nodes_of(self.config) | {str(self._metadata.get("langgraph_node", ""))}:
+            return self.border.agent  # the node at work wrote it before
+        return next(iter(nodes)) if len(nodes) == 1 else UNNAMED
+
+    @property
+    def _saves_at_the_end(self) -> bool:
+        """Whether the checkpointer reports nothing while the graph runs."""
+        return ((self.config or {}).get("configurable") or {}).get("__pregel_durability") == "exit"
 
     async def judge(self, message: BaseMessage, first: bool) -> Judge:
         """The way to judge a message, by its writer."""
         border, to = self.border, self.receiver
-        name = agent_name(message.name) if message.name else None
         if isinstance(message, (ToolMessage, FunctionMessage)):
             return border.tool
         if isinstance(message, (HumanMessage, SystemMessage)) and await self.is_input(message, first):
             return border.user if isinstance(message, HumanMessage) else border.system
-        by = name or (border.agent if isinstance(message, AIMessage) else UNNAMED)
+        by = await self.writer(message) or (border.agent if isinstance(message, AIMessage) else UNNAMED)
         if to is not None and by != to:
             return lambda text: border.message(text, sender=by, receiver=to)
         if isinstance(message, (AIMessage, HumanMessage, SystemMessage)):
@@ -242,7 +358,7 @@ async def cleaned_state(border: Border, value: Any, *, config: Any = None, recei
 async def _cleaned(reader: StateReader, value: Any, path: tuple[Any, ...] = ()) -> Any:
     message = _as_message(value)
     if message is not None:
-        first = path[-2:] == ("messages", 0) or path == (0,)
+        first = path in (("messages", 0), (0,))
         done = await cleaned_message(reader.border, message, await reader.judge(message, first))
         return value if done is message else done
     found = opened(value)

@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import Any
 
 from lazaretto.adapters.border import Border
+from lazaretto.adapters.langgraph_state import note_written
 from lazaretto.errors import MissingExtra
 from lazaretto.types import Channel, SourceClass
 
@@ -40,12 +41,14 @@ class SaverBorder(Border):
         self._noting = threading.Lock()
 
     @contextmanager
-    def writer(self, task_path: str, written: Any) -> Iterator[None]:
+    def writer(self, task_path: str, written: Any, config: Any) -> Iterator[None]:
         """Read the writes of a task inside; the path of the task names its node, or none.
 
         A whole state names no tasks. There a text belongs to the node that wrote it, and to ``graph`` where two did.
         """
         node = _node_of(task_path)
+        if node != GRAPH:
+            note_written(self, config, written, node)
         with self._noting:
             for text in _texts(written):
                 key = _digest(text)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode
 from uuid import uuid4
 
-from lazaretto.adapters.border import NOTICE, WITHHELD, Border, agent_name
+from lazaretto.adapters.border import NOTICE, WITHHELD, Border
 from lazaretto.adapters.content import cleaned_content
 from lazaretto.errors import MissingExtra
 from lazaretto.external_stores.records import Entry
@@ -42,7 +42,8 @@ _TEXT_BYTES = 1 << 20
 
 def guard_memory(guard: Guard | SyncGuard, memory: Any, *, agent: str = "agent", system: str = SYSTEM) -> Any:
     """The same ``Memory``, its facts behind the guard: held ones are neither stored nor found, nor shown in a fact's
-    history or in the result of ``add``; repairs reach them."""
+    history or in the result of ``add``; repairs reach them. ``agent`` is the writer and reader of every fact; the user
+    and agent of a fact tell facts apart, and make nobody another voice."""
     border, refused = Border(guard, agent), RefusedFacts()
     memory.llm = GuardedReader(memory.llm, border)
 
@@ -132,6 +133,11 @@ def _scope(payload: Any) -> str:
     return urlencode([(name, str(payload[name])) for name in _SCOPES if payload.get(name)])
 
 
+def _claimed(payload: Any) -> str:
+    """The user and the agent of a fact, as the payload has them, no matter in which run."""
+    return urlencode([(name, str(payload[name])) for name in _SCOPES[:2] if payload.get(name)])
+
+
 class GuardedReader:
     """The model that describes pictures for mem0; held pictures are not shown to it. Texts pass: facts made from them
     are judged when they are stored."""
@@ -215,14 +221,14 @@ class GuardedVectors(VectorStoreBase):
         """Vector and payload that may be written, rewritten where needed; None where they must not be written."""
         if not payload:
             return vector, payload
-        fact, writer, ref = payload.get("data"), self._writer(payload), self._ref(key, payload)
+        fact, claimed, ref = payload.get("data"), _claimed(payload), self._ref(key, payload)
         rest = {name: value for name, value in payload.items() if not fact or name != _WORDS}
-        whole = self._border.wait(self._beside, key, payload, agent=writer)
+        whole = self._border.wait(self._beside, key, payload)
         kept: Any = fact if whole else WITHHELD
-        if fact and (whole or self._border.wait(self._beside, key, rest, agent=writer)):
-            kept = self._border.wait(self._kept, ref, fact, agent=writer)
+        if fact and (whole or self._border.wait(self._beside, key, rest)):
+            kept = self._border.wait(self._kept, ref, fact, claimed)
         if kept == fact and not whole:  # its keywords hold a text that the fact does not
-            self._border.wait(self._border.forget, ref, agent=writer)
+            self._border.wait(self._border.forget, ref, claimed=claimed)
             kept = WITHHELD
         if kept is WITHHELD:
             self._refused.add(key, fact)
@@ -233,18 +239,15 @@ class GuardedVectors(VectorStoreBase):
         made = {**rest, "data": kept, "hash": _hash(kept)} | ({_WORDS: _keywords(kept)} if _WORDS in payload else {})
         return self._embedder.embed(kept, "add"), made
 
-    async def _kept(self, ref: Ref, fact: Any, agent: str | None = None) -> Any:
+    async def _kept(self, ref: Ref, fact: Any, claimed: str) -> Any:
         if self._embedder is None:
-            return fact if await self._border.keep(ref, fact, agent=agent) else WITHHELD
-        return await self._border.kept(ref, fact, agent=agent)
+            return fact if await self._border.keep(ref, fact, claimed=claimed) else WITHHELD
+        return await self._border.kept(ref, fact, claimed=claimed)
 
-    def _writer(self, payload: Any) -> str:
-        return agent_name(payload.get("agent_id") or payload.get("user_id") or self._border.agent)
-
-    async def _beside(self, key: Any, payload: Any, agent: str | None = None) -> bool:
+    async def _beside(self, key: Any, payload: Any) -> bool:
         """Whether the id and the fields of a payload beside its fact may be used."""
         rest = {name: value for name, value in payload.items() if name not in _KNOWN}
-        done = await self._border.clean(rest, partial(self._border.document, agent=agent), dialect="langchain")
+        done = await self._border.clean(rest, self._border.document, dialect="langchain")
         names = (key, *(payload.get(name, "") for name in _KNOWN[1:]))
         return not done.changed and await self._border.names(*names)
 
@@ -277,11 +280,21 @@ class GuardedVectors(VectorStoreBase):
             self._store.insert(vectors=some, payloads=texts, ids=keys)
 
     def update(self, vector_id: Any, vector: Any = None, payload: Any = None) -> Any:
-        """Change a fact; a held change is not written."""
+        """Change a fact; a held change is not written, nor one that takes another writer's fact to other ids."""
         payload = still(payload)
-        made = (vector, payload) if payload is None else self._allowed(vector_id, vector, payload)
+        if payload and not self._may_move(vector_id, payload):
+            self._refused.add(vector_id, payload.get("data"))
+            return
+        made = self._allowed(vector_id, vector, payload)
         if made is not None:
             self._store.update(vector_id, vector=made[0], payload=made[1])
+
+    def _may_move(self, key: Any, payload: Any) -> bool:
+        """Whether a fact may stand under its user, agent and run: what stands there under others gives way to it."""
+        found = self._store.get(key)
+        if found is None or not found.payload or _scope(found.payload) == _scope(payload):
+            return True
+        return self._border.wait(self._border.forget, self._ref(key, found.payload), claimed=_claimed(payload))
 
     def search(self, query: Any, vectors: Any, top_k: int = 5, filters: Any = None) -> Any:
         """The hits that may be read."""
@@ -309,11 +322,11 @@ class GuardedVectors(VectorStoreBase):
         return self._shown(found)
 
     def delete(self, vector_id: Any) -> Any:
-        """Delete a fact of the agent or user it belongs to, and say so to the guard."""
+        """Delete a fact of the agent, and say so to the guard."""
         found = self._store.get(vector_id)
         if found is not None and found.payload:
             ref = self._ref(vector_id, found.payload)
-            if not self._border.wait(self._border.forget, ref, agent=self._writer(found.payload)):
+            if not self._border.wait(self._border.forget, ref):
                 return None
         return self._store.delete(vector_id)
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lazaretto.adapters.border import NOTICE, Border, agent_name
+from lazaretto.adapters.border import NOTICE, Border, agent_name, called_by
 from lazaretto.adapters.schemas import schema_of
 from lazaretto.errors import MissingExtra
 from lazaretto.ingest.left_out import ID, cannot_carry_text
@@ -73,7 +73,11 @@ async def cleaned_item(border: Border, item: Any, agent: str | None = None, *, e
 
 
 def guard_run_config(guard: Guard | SyncGuard, config: RunConfig | None = None) -> RunConfig:
-    """A run configuration that judges the input of every model of the run, after handoffs too."""
+    """A run configuration that judges the input of every model of the run, after handoffs too.
+
+    What an agent's model gives another agent (``Agent.as_tool``) comes with the role of a user; it counts as the first
+    agent's message.
+    """
     border, config = Border(guard), config or RunConfig()
     before = config.call_model_input_filter
 
@@ -83,11 +87,30 @@ def guard_run_config(guard: Guard | SyncGuard, config: RunConfig | None = None) 
             given = before(data)
             given = await given if inspect.isawaitable(given) else given
         agent = agent_name(data.agent.name)
+        _note_callers(data.agent)
         instructions = given.instructions and await border.system(given.instructions, agent=agent)
         items = [await cleaned_item(border, item, agent, earlier=True) for item in given.input]
         return replace(given, input=items, instructions=instructions)
 
     return replace(config, call_model_input_filter=judged)
+
+
+class _Called:
+    """A tool's function, with the agent that calls it on record."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    async def __call__(self, context: Any, arguments: str) -> Any:
+        with called_by(getattr(getattr(context, "agent", None), "name", None)):
+            return await self.function(context, arguments)
+
+
+def _note_callers(agent: Any) -> None:
+    """Let the tools of an agent say from now on which agent called them."""
+    for tool in getattr(agent, "tools", None) or ():
+        if isinstance(tool, FunctionTool) and not isinstance(tool.on_invoke_tool, _Called):
+            tool.on_invoke_tool = _Called(tool.on_invoke_tool)
 
 
 def guard_tool(guard: Guard | SyncGuard, tool: FunctionTool, *, agent: str = "agent") -> FunctionTool:
@@ -98,7 +121,8 @@ def guard_tool(guard: Guard | SyncGuard, tool: FunctionTool, *, agent: str = "ag
 
     async def judged(context: ToolContext[Any], arguments: str) -> Any:
         who = agent_name(context.agent.name) if context.agent is not None else None
-        returned = still(await inner(context, arguments))
+        with called_by(who or border.agent):
+            returned = still(await inner(context, arguments))
         return await border.answered(returned, tool.name, agent=who)
 
     made.on_invoke_tool = judged

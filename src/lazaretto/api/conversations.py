@@ -80,9 +80,11 @@ def _read_again(guard: Guard, passage: Passage, agent: str, item: str, principal
 async def _decision(guard: Guard, passage: Passage, agent: str, conversation: str, principal: str | None) -> Decision:
     """The decision about a passage, the recorded one where there is one; not one that a broken gate brought about."""
     content = hashlib.sha256(passage.text.encode("utf-8", "surrogatepass") + b"\0" + (passage.image or b""))
-    of = f"{agent}:{conversation}:{passage.channel.value}:{passage.source or ''}:{principal or ''}"
-    of += f":{passage.tool}:{passage.answer}" if passage.tool is not None else ""
-    name, began = f"passage:{of}:{content.hexdigest()[:40]}", time.time()
+    of: list[str] = [agent, conversation, passage.channel.value, passage.source or "", principal or ""]
+    of += [] if passage.tool is None else [passage.tool, str(passage.answer)]
+    # each part with its length, so that none can hold the next one
+    name = ":".join(f"{len(part)}:{part}" for part in ("passage", *of, content.hexdigest()[:40]))
+    began = time.time()
     for again in range(_TRIES + 1):
         number = again if again < _TRIES else int(began / _PAUSE_S) + _TRIES
         once = hashlib.sha256(f"{name}:{number}".encode("utf-8", "surrogatepass")).hexdigest()

@@ -9,6 +9,7 @@ are not passed on.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ log = logging.getLogger("lazaretto")
 BETWEEN = "__"
 """Separates the server's name from the tool's where the gateway has several servers."""
 _PAGES = 50
+_TWO = "another tool has the same name here"
 _SHOWN = {"meta", "icons"}
 """Not part of the approval: these fields may change from call to call. They are judged all the same."""
 
@@ -166,8 +168,9 @@ class Gateway:
                     self.refused[shown] = fault
                 else:
                     found.append(tool.model_copy(update={"name": shown}))
+        self.refused |= dict.fromkeys(_several(found), _TWO)
         self._described = {tool.name: (str(tool.description or ""), tool.input_schema) for tool in found}
-        self._offered = {tool.name for tool in found} - set(self.refused)  # two with one name: neither is offered
+        self._offered = {tool.name for tool in found} - set(self.refused)
         return [tool for tool in found if tool.name in self._offered]
 
     async def call(self, shown: str, arguments: dict[str, Any] | None) -> Any:
@@ -223,12 +226,14 @@ class Gateway:
 
     async def prompts(self) -> list[Any]:
         """The prompts of all servers whose descriptions may be read by an agent."""
-        return [
+        found = [
             prompt.model_copy(update={"name": self._shown(server, prompt.name)})
             for server in self._clients
             for prompt in await self._listed(server, "prompt")
             if not self._fault(server, "prompt", prompt)
         ]
+        several = _several(found)
+        return [prompt for prompt in found if prompt.name not in several]
 
     async def prompt(self, shown: str, arguments: dict[str, str] | None) -> Any:
         """A prompt that is listed, with every message screened. Arguments go to the server, as those of a call do."""
@@ -240,6 +245,12 @@ class Gateway:
         client, server, name = self._meant(shown)
         result = await self._asked(server, client.get_prompt(name, arguments))
         return await self._results.of_prompt(result, server)
+
+
+def _several(named: Sequence[Any]) -> set[str]:
+    """Names that more than one of them has: nobody could say whose is meant, so none of these is offered."""
+    count = Counter(found.name for found in named)
+    return {name for name in count if count[name] > 1}
 
 
 @asynccontextmanager

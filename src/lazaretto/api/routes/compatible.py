@@ -19,6 +19,8 @@ from lazaretto.api.conversations import JudgedPassage, Passage, judge
 from lazaretto.api.requests import MOST_AT_ONCE
 from lazaretto.errors import InputError, TooLarge
 from lazaretto.guard import Guard
+from lazaretto.ingest.left_out import left_out
+from lazaretto.ingest.strings import read_strings
 from lazaretto.types import Channel, Decision, new_id, plain
 
 router = APIRouter(tags=["compatible"], responses=ERRORS)
@@ -196,8 +198,10 @@ async def litellm_guardrail(body: GuardrailBody, request: Request, guard: TheGua
     from_tools = _tool_texts(body.structured_messages or [])
     passages = [Passage(text, channel=Channel.TOOL if text in from_tools else Channel.MESSAGE) for text in texts]
     for call in body.tool_calls or []:
-        arguments = (call.get("function") or {}).get("arguments") if isinstance(call.get("function"), dict) else None
-        passages.append(Passage(arguments if isinstance(arguments, str) else ""))
+        reading = read_strings(call, left_out("openai-chat"))
+        if not reading.whole:
+            raise InputError("tool_calls", f"cannot be read ({reading.unread[0].why})", "Send what the model answered")
+        passages.append(Passage(reading.text))
     for number, url in enumerate(body.images or []):
         picture = await read_picture(url, f"images.{number}", guard, request)
         passages.append(Passage(image=picture, channel=Channel.IMAGE))
