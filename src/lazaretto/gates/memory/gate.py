@@ -110,7 +110,7 @@ class MemorySettings:
             description="Ruling for a text of a source trusted less than `readable_trust` that reads like no order, but"
             " tells its readers to weaken a control or to send something away."
         ),
-    ] = Ruling.REVIEW
+    ] = Ruling.WARN
     unknown_language: Annotated[
         RulingWord, Field(description="Ruling for text in a language the screener was not made for.")
     ] = Ruling.REVIEW

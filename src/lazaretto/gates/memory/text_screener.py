@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,11 +28,12 @@ from lazaretto.reading.windows import chosen_windows, shortened
 WEIGHTS = Path(__file__).parents[2] / "models" / "weights" / "screener"
 TOP_TOKENS = 6
 """As in training: the logit of a window is the mean of its most suspicious tokens."""
-STRETCH_TOKENS = 48
-"""Tokens whose marks for orders in mild words are averaged: two or three sentences."""
 MOST_SECONDS = 3.0
 """Processor time of this thread for one text with all its readings, languages and windows. The most suspicious windows
 are read first, and ``Screening.whole`` is false when some were not. Waiting on a busy machine does not count."""
+MILD_AT = 4.0
+"""Least sum of the logit for orders and of what both other heads find (``Screening.mild``): 2 of 1,384 honest notes of
+the training's own lists reach it, and more of others."""
 GRAY = 0.3
 """The risk from which on a text may be an order; it is never called free of orders."""
 _KEPT_BYTES = 1 << 20
@@ -44,8 +44,8 @@ _MOST_AROUND = 160
 """Characters before and after a stretch among which its sentence is looked for."""
 MOST_QUOTED = 160
 """Characters that a reason quotes."""
-_ORDERS, _QUIET, _TOOLS, _MILD = range(4)
-"""Rows of the head: three as in its training, then the one that was fitted on its states."""
+_ORDERS, _QUIET, _TOOLS = range(3)
+"""Rows of the head, as in training."""
 _AS_SEEN = ("entities", "unmasked", "plain")
 """Readings of the whole text as a reader sees it, the plainest first: unknown languages are looked for in these."""
 
@@ -100,8 +100,9 @@ class Screening:
     """The logit of all that is in Latin letters, other languages included; None where there are none. The model was
     not made for it, so only a high one means something."""
     mild: float = -math.inf
-    """Above 0 for an order in mild words, which the head for orders does not find: by how much the strongest stretch is
-    above the bar of the head for these."""
+    """Above 0 for an order in mild words, which the head for orders does not find alone: one window both has something
+    in it that a description of a tool would not say and would weaken a control or send something away, by the heads for
+    these, and with its logit it reaches ``MILD_AT``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +123,6 @@ class Calibration:
     it."""
     tools: Mapping[str, float] = field(default_factory=dict)
     """Bars for descriptions of tools: ``sign`` (one sign among others) and ``refuse`` (enough by itself)."""
-    mild_bar: float = math.inf
-    """The logit of an order in mild words that few honest notes reach."""
-    mild_shift: Mapping[str, float] = field(default_factory=dict)
-    """``shift``, for orders in mild words."""
 
     def at(self, logit: float) -> tuple[float, float, float]:
         """Risk and its interval."""
@@ -197,10 +194,8 @@ class TextScreener:
         shift = self.calibration.shift.get(language, 0.0)
         logit = max((_pooled(win, marks[_ORDERS], mask) for mask, win, marks in several), default=-math.inf) - shift
         mixed = max((_pooled(win, marks[_ORDERS]) for mask, win, marks in several if mask is not None), default=None)
-        mild = max(
-            (strongest_stretch(_inner(win, marks[_MILD], mask)) for mask, win, marks in several), default=-math.inf
-        )
-        mild -= self.calibration.mild_bar + self.calibration.mild_shift.get(language, 0.0)
+        mild = max((self._mild(win, marks, mask) for mask, win, marks in several), default=-math.inf)
+        mild = min(mild, mild + logit - MILD_AT)
         spans = tuple(s for view, many in marked.items() for s in _spans(view, many))[:8]
         lowest = self.calibration.logits[0]
         if unread and math.isinf(logit):  # nothing in a known language is left: no opinion
@@ -208,6 +203,10 @@ class TextScreener:
         risk, low, high = self.calibration.at(max(logit, lowest))
         interval = (low, high if whole and not unread else 1.0)
         return Screening(risk, interval, max(logit, lowest), language, not unread, spans, whole, unread, mixed, mild)
+
+    def _mild(self, window: Tokens, marks: NDArray[np.float32], known: NDArray[np.bool_] | None) -> float:
+        sign = self.calibration.tools.get("sign", math.inf)
+        return min(_pooled(window, marks[_TOOLS], known) - sign, _pooled(window, marks[_QUIET], known))
 
     def quiet_lie(self, text: str) -> float:
         """The logit that a statement would weaken a control, or send something of the crew's to a new place."""
@@ -266,28 +265,14 @@ def _unread(text: str, unknown: Sequence[Stretch]) -> tuple[UnreadLanguage, ...]
     )
 
 
-def _inner(window: Tokens, marks: NDArray[np.float32], known: NDArray[np.bool_] | None = None) -> NDArray[np.float32]:
-    """The marks of the tokens that are known, without that of [CLS]."""
-    inner = marks[1:]
-    if known is None:
-        return inner
-    return inner[[end > start and bool(known[start]) for start, end in window.offsets[1:]]]
-
-
 def _pooled(window: Tokens, marks: NDArray[np.float32], known: NDArray[np.bool_] | None = None) -> float:
-    inner = _inner(window, marks, known)
+    inner = marks[1:]
+    if known is not None:
+        inner = inner[[end > start and bool(known[start]) for start, end in window.offsets[1:]]]
     if len(inner) == 0:
         return -math.inf
     top = np.partition(inner, -min(TOP_TOKENS, len(inner)))[-TOP_TOKENS:]
     return float(top.mean())
-
-
-def strongest_stretch(marks: NDArray[np.floating[Any]]) -> float:
-    """The highest mean of so many tokens' marks in a row: a short order in a long page is not averaged away."""
-    if len(marks) <= STRETCH_TOKENS:
-        return float(marks.mean()) if len(marks) else -math.inf
-    starts = {*range(0, len(marks) - STRETCH_TOKENS, STRETCH_TOKENS // 4), len(marks) - STRETCH_TOKENS}
-    return max(float(marks[at : at + STRETCH_TOKENS].mean()) for at in starts)
 
 
 def _spans(view: View, several: list[_Marked]) -> list[OrderSpan]:
@@ -325,23 +310,14 @@ def whole_sentences(text: str, start: int, end: int) -> str:
 
 
 def _load(weights: Path) -> tuple[Arrays, Calibration]:
-    """``mild.safetensors`` becomes one more row of the heads; weights that a user trained may come without it."""
-    name = "the text-memory screener"
-    arrays, fitted = read_weights(weights / "screener.safetensors", weights / "calibration.json", name)
-    mild: dict[str, Any] = {"bias": 0.0, "bar": math.inf, "shift": {}}
-    row = np.zeros(arrays["head.weight"].shape[1], np.float32)
-    if weights == WEIGHTS or (weights / "mild.json").is_file():
-        head, mild = read_weights(weights / "mild.safetensors", weights / "mild.json", name)
-        row = head["weight"]
-    bias = np.array([mild["bias"]], np.float32)
-    arrays["head.weight"] = np.vstack([arrays["head.weight"], row]).astype(np.float32)
-    arrays["head.bias"] = np.concatenate([arrays["head.bias"], bias]).astype(np.float32)
-    logits, risk, languages = (tuple(fitted[one]) for one in ("logits", "risk", "languages"))
-    shift, tools = (fitted.get(one, {}) for one in ("shift", "tools"))
+    arrays, fitted = read_weights(
+        weights / "screener.safetensors", weights / "calibration.json", "the text-memory screener"
+    )
+    logits, risk, languages = (tuple(fitted[name]) for name in ("logits", "risk", "languages"))
+    shift, tools = (fitted.get(name, {}) for name in ("shift", "tools"))
     return arrays, Calibration(
-        fitted["thresholds"], logits, risk, float(fitted["spread"]), languages, shift=shift, tools=tools,
-        mild_bar=float(mild["bar"]), mild_shift=mild["shift"],
-    )  # fmt: skip
+        fitted["thresholds"], logits, risk, float(fitted["spread"]), languages, shift=shift, tools=tools
+    )
 
 
 @cache

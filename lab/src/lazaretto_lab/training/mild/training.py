@@ -1,21 +1,20 @@
-"""Fits the screener's head for orders in mild words on the states it makes of every text anyway.
+"""Fits a head for orders in mild words on the states that the screener makes of every text anyway.
 
     python -m lazaretto_lab.training.mild.training CACHE --out lab/results/mild_orders
-    python -m lazaretto_lab.training.mild.training CACHE --weights src/lazaretto/models/weights/screener
 
-One row of weights: each token has a mark, a stretch the mean of its marks, a text that of its strongest stretch.
-Nothing is random. Fitted on mild texts, on quiet lies and honest rules, and on honest notes of work, all written for
-training; every score that is reported was made by a fit that had seen nothing of its kind of work, or nothing of its
-form. The bar is set on notes of work and on the honest mild texts. The trunk has seen the notes and rules, the mild
-texts it has not.
+A trial that is not in the product (decision 0140). One row of weights: each token has a mark, a stretch the mean of its
+marks, a text that of its strongest stretch. Nothing is random. Fitted on mild texts, on quiet lies and honest rules,
+and on honest notes of work, all written for training; every score that is reported was made by a fit that had seen
+nothing of its kind of work, or nothing of its form. The bar is set on notes of work and on the honest mild texts. The
+trunk has seen the notes and rules, the mild texts it has not.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,12 +22,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.gates.memory.text_screener import strongest_stretch
 from lazaretto_lab.training import written
 from lazaretto_lab.training.mild import FORMS, mild_texts
 from lazaretto_lab.training.states import States, token_states
 
 Floats = NDArray[np.float64]
+STRETCH_TOKENS = 48
+"""Tokens whose marks are averaged: two or three sentences."""
 LANGUAGES = ("en", "de", "es", "fr")
 WEIGHTS_OF = {"mild": 2.0, "rules": 0.5, "notes": 1.0}
 """What a text of each group counts in the fit."""
@@ -59,6 +59,14 @@ def lines() -> list[Line]:
             Line(one.text, one.bad, group, "", one.language, one.fold) for one in several if one.language in LANGUAGES
         ]
     return found
+
+
+def strongest_stretch(marks: NDArray[np.floating[Any]]) -> float:
+    """The highest mean of so many tokens' marks in a row: a short order in a long page is not averaged away."""
+    if len(marks) <= STRETCH_TOKENS:
+        return float(marks.mean()) if len(marks) else -math.inf
+    starts = {*range(0, len(marks) - STRETCH_TOKENS, STRETCH_TOKENS // 4), len(marks) - STRETCH_TOKENS}
+    return max(float(marks[at : at + STRETCH_TOKENS].mean()) for at in starts)
 
 
 def fitted(x: Floats, y: Floats, weight: Floats) -> tuple[Floats, float]:
@@ -116,8 +124,8 @@ def left_out(material: Material, group_of: NDArray[Any]) -> Floats:
 
 def shifts(score: Floats, language: NDArray[Any], honest: NDArray[np.bool_]) -> dict[str, float]:
     """By how much honest texts of a language score higher than English ones."""
-    at: Callable[[str], float] = lambda code: float(np.quantile(score[honest & (language == code)], 1 - SHIFT_AT))  # noqa: E731
-    return {code: round(max(0.0, at(code) - at("en")), 2) for code in LANGUAGES if code != "en"}
+    at = {code: float(np.quantile(score[honest & (language == code)], 1 - SHIFT_AT)) for code in LANGUAGES}
+    return {code: round(max(0.0, at[code] - at["en"]), 2) for code in LANGUAGES if code != "en"}
 
 
 def bar_of(score: Floats, notes: NDArray[np.bool_], mild: NDArray[np.bool_]) -> float:
@@ -135,8 +143,8 @@ def share(found: NDArray[np.bool_]) -> str:
     return f"{int(found.sum())} of {len(found)}"
 
 
-def figures(material: Material) -> tuple[dict[str, Any], float, dict[str, float], Floats]:
-    """What left-out texts say, the bar, the shifts, and the scores they are from."""
+def figures(material: Material) -> tuple[dict[str, Any], Floats]:
+    """What left-out texts say, and the scores it is from."""
     order, group, form, language = (material.column(name) for name in ("order", "group", "form", "language"))
     mild, notes = group == "mild", group == "notes"
     by_work = left_out(material, material.column("fold"))
@@ -160,27 +168,17 @@ def figures(material: Material) -> tuple[dict[str, Any], float, dict[str, float]
             told.setdefault(name, {})[code] = {
                 "lies": share(above[mine & order]), "honest": share(above[mine & ~order]),
             }  # fmt: skip
-    return told, bar, shift, by_work - down
+    return told, by_work - down
 
 
 def main() -> None:
-    """Fit, write weights and figures."""
+    """Fit and write figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cache", type=Path, help="folder outside of git, for states")
-    parser.add_argument("--weights", type=Path, help="where the head is written")
     parser.add_argument("--out", type=Path, help="where figures and rows are written")
     given = parser.parse_args()
     material = Material.of(given.cache)
-    told, bar, shift, score = figures(material)
-    if given.weights:
-        from safetensors.numpy import save_file
-
-        row, bias = material.fit(np.ones(len(material.read), np.bool_))
-        file = given.weights / "mild.safetensors"
-        save_file({"weight": row.astype(np.float32)}, file)
-        head = {"bias": round(bias, 4), "bar": round(bar, 3), "shift": shift}
-        (given.weights / "mild.json").write_text(json.dumps(head) + "\n", encoding="utf-8")
-        told["sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
+    told, score = figures(material)
     print(json.dumps(told, indent=1))
     if given.out:
         given.out.mkdir(parents=True, exist_ok=True)
