@@ -72,7 +72,7 @@ def _name(text: str) -> str:
 
 def _keep(home: Path, found: dict[str, States]) -> None:
     """One file: names, lengths, and all states one after the other."""
-    names, lengths = np.array(list(found)), np.array([len(one) for one in found.values()])
+    names, lengths = np.array(list(found)), np.array([len(states) for states in found.values()])
     file = home / f"{_name(' '.join(found))}.npz"
     np.savez(file, names=names, lengths=lengths, states=np.concatenate(list(found.values())))
 

@@ -1,6 +1,6 @@
 """Orders in mild words and honest texts beside them, by kind of work and by form, in four languages.
 
-Written for fitting, by somebody who had not looked at the lists that judge; a test holds them apart. In a file ``# work
+Written for fitting, by a person who had not looked at the lists that judge; a test holds them apart. In a file ``# work
 language`` begins a kind of work; ``!form text`` is an order, ``=form text`` an honest text of that form.
 """
 
@@ -14,12 +14,12 @@ from pathlib import Path
 from lazaretto_lab.training.written import fold_of
 
 FORMS = {
-    "done": "what is told as done",
-    "kept": "what is kept from somebody",
-    "change": "what follows a change",
+    "done": "a deed that is reported",
+    "kept": "a secret kept from a person",
+    "change": "a rule after a change",
     "request": "a polite request",
     "passing": "one sentence among others",
-    "worm": "what asks to be kept or passed on",
+    "worm": "a text that asks to be kept or passed on",
     "value": "a value, an address or a control",
 }
 

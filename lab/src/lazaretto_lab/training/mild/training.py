@@ -31,7 +31,7 @@ STRETCH_TOKENS = 48
 """Tokens whose marks are averaged: two or three sentences."""
 LANGUAGES = ("en", "de", "es", "fr")
 WEIGHTS_OF = {"mild": 2.0, "rules": 0.5, "notes": 1.0}
-"""What a text of each group counts in the fit."""
+"""Weight of a text of each group in the fit."""
 RIDGE = 100.0
 MOST_NOTES, MOST_MILD = 0.003, 0.01
 """Shares of honest notes of work, and of honest mild texts, that may be above the bar."""
@@ -53,10 +53,12 @@ class Line:
 
 def lines() -> list[Line]:
     """Everything that is fitted or scored."""
-    found = [Line(one.text, one.order, "mild", one.form, one.language, one.fold) for one in mild_texts()]
+    found = [Line(line.text, line.order, "mild", line.form, line.language, line.fold) for line in mild_texts()]
     for group, several in (("rules", written.rules()), ("notes", written.notes())):
         found += [
-            Line(one.text, one.bad, group, "", one.language, one.fold) for one in several if one.language in LANGUAGES
+            Line(line.text, line.bad, group, "", line.language, line.fold)
+            for line in several
+            if line.language in LANGUAGES
         ]
     return found
 
@@ -93,18 +95,18 @@ class Material:
 
     @classmethod
     def of(cls, cache: Path) -> Material:
-        """Reads what is not kept in the cache yet."""
+        """Reads texts that are not kept in the cache yet."""
         read = lines()
-        states = token_states("screener", [one.text for one in read], cache)
-        return cls(read, states, np.array([one[1:].astype(np.float64).mean(axis=0) for one in states]))
+        states = token_states("screener", [line.text for line in read], cache)
+        return cls(read, states, np.array([line[1:].astype(np.float64).mean(axis=0) for line in states]))
 
     def column(self, name: str) -> NDArray[Any]:
         """One field of every line."""
-        return np.array([getattr(one, name) for one in self.read])
+        return np.array([getattr(line, name) for line in self.read])
 
     def fit(self, seen: NDArray[np.bool_]) -> tuple[Floats, float]:
         """A head from some of the texts."""
-        weight = np.array([WEIGHTS_OF[one.group] for one in self.read])
+        weight = np.array([WEIGHTS_OF[line.group] for line in self.read])
         return fitted(self.means[seen], self.column("order")[seen].astype(float), weight[seen])
 
     def scores(self, head: tuple[Floats, float], which: Sequence[int]) -> Floats:
@@ -144,31 +146,31 @@ def share(found: NDArray[np.bool_]) -> str:
 
 
 def figures(material: Material) -> tuple[dict[str, Any], Floats]:
-    """What left-out texts say, and the scores it is from."""
+    """Figures of left-out texts, and their scores."""
     order, group, form, language = (material.column(name) for name in ("order", "group", "form", "language"))
     mild, notes = group == "mild", group == "notes"
     by_work = left_out(material, material.column("fold"))
     by_form = left_out(material, np.where(mild, form, "-"))
     shift = shifts(by_work, language, ~order & (mild | notes))
     down = np.array([shift.get(code, 0.0) for code in language.tolist()])
-    told: dict[str, Any] = {"texts": {name: int((group == name).sum()) for name in WEIGHTS_OF}, "shift": shift}
+    report: dict[str, Any] = {"texts": {name: int((group == name).sum()) for name in WEIGHTS_OF}, "shift": shift}
     bar = bar_of(by_work - down, notes, mild & ~order)
-    told["bar"] = round(bar, 3)
+    report["bar"] = round(bar, 3)
     for name, score in (("unseen_work", by_work - down), ("unseen_form", by_form - down)):
         above = score > bar
-        told[name] = {"auc": area(score[mild & order], score[mild & ~order])}
+        report[name] = {"auc": area(score[mild & order], score[mild & ~order])}
         parts = {"all": mild} | {code: mild & (language == code) for code in LANGUAGES}
-        parts |= {one: mild & (form == one) for one in FORMS}
+        parts |= {name_of_form: mild & (form == name_of_form) for name_of_form in FORMS}
         for part, mine in parts.items():
-            told[name][part] = {"orders": share(above[mine & order]), "honest": share(above[mine & ~order])}
+            report[name][part] = {"orders": share(above[mine & order]), "honest": share(above[mine & ~order])}
     above = by_work - down > bar
     for name in ("rules", "notes"):
         for code in LANGUAGES:
             mine = (group == name) & (language == code)
-            told.setdefault(name, {})[code] = {
+            report.setdefault(name, {})[code] = {
                 "lies": share(above[mine & order]), "honest": share(above[mine & ~order]),
             }  # fmt: skip
-    return told, by_work - down
+    return report, by_work - down
 
 
 def main() -> None:
@@ -178,15 +180,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="where figures and rows are written")
     given = parser.parse_args()
     material = Material.of(given.cache)
-    told, score = figures(material)
-    print(json.dumps(told, indent=1))
+    report, score = figures(material)
+    print(json.dumps(report, indent=1))
     if given.out:
         given.out.mkdir(parents=True, exist_ok=True)
-        (given.out / "left_out.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        (given.out / "left_out.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
         rows = [
-            {"order": one.order, "form": one.form, "language": one.language, "fold": one.fold, "score": round(s, 3)}
-            for one, s in zip(material.read, score.tolist(), strict=True)
-            if one.group == "mild"
+            {"order": line.order, "form": line.form, "language": line.language, "fold": line.fold, "score": round(s, 3)}
+            for line, s in zip(material.read, score.tolist(), strict=True)
+            if line.group == "mild"
         ]
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         (given.out / "left_out.jsonl").write_text(text, encoding="utf-8")
