@@ -10,9 +10,11 @@ import pytest
 
 from lazaretto_lab.training import written
 from lazaretto_lab.training.claims.facts_data import dialogue_pairs, quiet_dev, quiet_more, quiet_twins
+from lazaretto_lab.training.mild import FORMS, mild_texts
 from lazaretto_lab.worlds.claims.scenarios import operational_scenarios
 
 LISTS = Path(__file__).parents[3] / "tests" / "data"
+EVERYDAY = LISTS.parents[1] / "lab" / "results" / "everyday"
 JUDGING = (
     "everyday_notes.toml", "everyday_prompts.toml", "poisoned_tool_results.toml", "tool_descriptions_poisoned.jsonl",
     "facts_pairs.jsonl", "first_ten_minutes.toml",
@@ -39,6 +41,22 @@ def test_no_written_text_shares_a_stretch_with_a_list_that_judges() -> None:
         judged |= _stretches(scenario.new.text).union(*(_stretches(one.text) for one in scenario.memories))
     shared = [text for text in _texts() if _stretches(text) & judged]
     assert not shared, shared[:3]
+
+
+def test_mild_orders_and_honest_texts_beside_them_are_apart_from_every_list_that_judges() -> None:
+    files = [file for place in (LISTS, EVERYDAY) for file in place.rglob("*") if file.suffix in (".toml", ".jsonl")]
+    judged = set[str]().union(*(_stretches(file.read_text(encoding="utf-8")) for file in files))
+    assert not [one.text for one in mild_texts() if _stretches(one.text) & judged]
+
+
+def test_each_form_and_language_of_mild_texts_has_orders_and_honest_texts() -> None:
+    texts = mild_texts()
+    assert {one.form for one in texts} == set(FORMS) and len({one.text for one in texts}) == len(texts)
+    assert all(
+        sum(one.form == form and one.order is order for one in texts) > 40 for form in FORMS for order in (True, False)
+    )
+    assert {one.language for one in texts} == {"en", "de", "es", "fr"}
+    assert min(sum(one.fold == fold for one in texts) for fold in range(written.FOLDS)) > len(texts) / 10
 
 
 @pytest.mark.parametrize("several", [written.planted, written.tools])
