@@ -96,7 +96,7 @@ def compared(before: dict[str, Any], after: dict[str, Any], origin: str) -> dict
     }  # fmt: skip
 
 
-def run_tend(environment: dict[str, str]) -> list[str]:
+def run_recheck(environment: dict[str, str]) -> list[str]:
     """`lazaretto recheck` until nothing is left; what it says."""
     said: list[str] = []
     while True:
@@ -146,7 +146,7 @@ def measure(which: str, how: str, options: argparse.Namespace) -> dict[str, Any]
             find_late(guard)
             before = picture(guard)
         environment = {**os.environ, "LAZARETTO_STORE": url, "LAZARETTO_POLICY": str(policy), "COLUMNS": "300"}
-        said = run_tend(environment) if how == "tend" else run_serve(environment, url, options.seconds)
+        said = run_recheck(environment) if how == "recheck" else run_serve(environment, url, options.seconds)
         with SyncGuard.open(url, policy) as guard:
             after, proposed = picture(guard), guard.repairs.proposals()
             told = compared(before, after, origin)
@@ -166,7 +166,7 @@ def main() -> None:
     parser.add_argument("--preset", default="minimal", choices=["minimal", "recommended"])
     parser.add_argument("--automatic", default="ask", choices=["hold", "ask", "apply"])
     parser.add_argument("--stores", default="sqlite,postgresql")
-    parser.add_argument("--ways", default="tend,serve")
+    parser.add_argument("--ways", default="recheck,serve")
     parser.add_argument("--seconds", type=float, default=300.0, help="Longest time that a server is given.")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()

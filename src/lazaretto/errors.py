@@ -98,6 +98,12 @@ class StoreUnavailable(StoreError):
 class StoreMissing(StoreUnavailable):
     """There is no ledger at that URL, and the call does not create one."""
 
+    fix = "Check the name; the first item that is recorded makes it"
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        super().__init__(f"no ledger at {url}. {self.fix}")
+
 
 class StoreDamaged(StoreError):
     """The file is not a ledger, or its schema is not what it should be."""

@@ -1,6 +1,7 @@
 """The rule for ids, names of agents and namespaces: one rule and one limit, at the door and in the ledger.
 
-``warn_old_name`` warns where code uses the old name of something that has another one now.
+``warn_old_name`` warns where code uses the old name of something that has another one now, and ``counted`` writes a
+number with its noun.
 The table of look-alikes is written out: Python has none, and Unicode's full list folds far more than a reader would
 mistake.
 """
@@ -118,6 +119,11 @@ def check_ids(values: object, field: str, most: int) -> tuple[str, ...]:
     if len(values) > most:
         raise TooLarge(field, len(values), most)
     return tuple(dict.fromkeys(check_name(name, field, printable=True) for name in values))
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: "1 item", "2 items"."""
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def warn_old_name(old: str, new: str, depth: int = 3) -> None:

@@ -122,6 +122,12 @@ async def test_bad_input_names_the_field(client: Any, call: str, body: Any, stat
     assert "Traceback" not in got.text
 
 
+async def test_wrong_names_are_answered_in_plain_words(client: Any) -> None:
+    told = (await client.post("/v1/check", json={"agent": "a", "text": "x", "colour": "red"})).json()
+    assert told["message"] == "colour: is no field of this call"
+    assert (await client.get("/v1/nothing")).json()["message"] == "no such call: /docs lists them"
+
+
 async def test_without_the_token_nothing_but_health_answers(guard: Guard) -> None:
     transport = httpx.ASGITransport(app=create_app(guard, token="s3cret"))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:

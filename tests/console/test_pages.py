@@ -176,6 +176,14 @@ def test_an_item_shows_its_debate_its_conflicts_and_its_lineage(person: Person, 
     assert "sandbox" in text.headers["content-security-policy"]
 
 
+def test_the_reasons_of_an_item_in_use_are_not_called_reasons_to_hold_it(person: Person, crew: Any) -> None:
+    gray = crew.named["gray"]
+    assert "Why it was held" in person.get(f"/items/{gray}")
+    person.post(f"/decide/{gray}", label="benign", back="item")
+    page = person.get(f"/items/{gray}")
+    assert "What the gates found" in page and "Why it was held" not in page
+
+
 def test_an_item_tells_said_parents_from_inferred_influence(person: Person, crew: Any) -> None:
     guard = crew.guard
     said = guard.run(guard.remember("The ferry Ilse berths at 21:10.", agent="ilse", source="direct_user"))

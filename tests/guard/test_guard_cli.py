@@ -136,4 +136,5 @@ def test_labels_appeals_and_releases(run: Any) -> None:
     ],
 )
 def test_wrong_words_are_explained_without_a_traceback(run: Any, words: tuple[str, ...]) -> None:
+    run("remember", "-a", "ada", "-t", "The berth is number nine.")  # so that there is a store to look into
     assert "error" in run(*words, code=2)

@@ -59,7 +59,7 @@ async def test_quiet_means_enough_items_a_word_on_each_and_few_false_alarms(obse
     log = ObservedLog(observing.ledger)
     assert "only 0 items" in log.quiet().why
     items = await crew(observing, FEWEST - 2, 2)
-    assert "2 items that would be held wait for a word" in log.quiet().why
+    assert "2 items without a word" in log.quiet().why
     await observing.label(items[0], "harmful", by="dan")
     await observing.label(items[1], "benign", by="dan")
     assert "1 honest items would be held, 1.0%" in log.quiet().why  # 1 of 99
@@ -91,7 +91,7 @@ def test_enforce_changes_one_line_of_the_file_and_only_when_it_is_quiet(tmp_path
     shown = run("held", "--would")
     assert shown.exit_code == 0 and f"lazaretto label {item} benign --by YOU" in " ".join(shown.output.split())
     refused = run("enforce")
-    assert refused.exit_code == 1 and "wait for a word" in refused.output and policy.read_text() == FILE
+    assert refused.exit_code == 1 and "without a word" in refused.output and policy.read_text() == FILE
     with SyncGuard.open(store, policy, gates={"loud": loud()}) as guard:
         guard.label(item, "benign", by="dan")
     assert "quiet: let it hold with" in run("observed").output

@@ -159,12 +159,14 @@ def _add_errors(app: FastAPI) -> None:
     async def malformed(_: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"] if part != "body") or "body"
-        body = {"error": "InputError", "message": f"{field}: {first['msg']}", "field": field, "fix": "See /docs"}
+        problem = "is no field of this call" if first["type"] == "extra_forbidden" else first["msg"]
+        body = {"error": "InputError", "message": f"{field}: {problem}", "field": field, "fix": "See /docs"}
         return answer(body, 422)
 
     @app.exception_handler(HTTPException)
     async def unrouted(_: Request, error: HTTPException) -> Response:
-        body = {"error": "NoSuchCall", "message": str(error.detail)}
+        unknown = error.status_code == 404
+        body = {"error": "NoSuchCall", "message": "no such call: /docs lists them" if unknown else str(error.detail)}
         response = answer(body, error.status_code)
         response.headers.update(error.headers or {})
         return response

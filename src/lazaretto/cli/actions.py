@@ -47,7 +47,7 @@ def authorize(
     if tokens:
         if not by:
             raise InputError("by", "is missing", "Say who answers")
-        with context.open_guard() as guard:
+        with context.open_guard(create=False) as guard:
             asked = guard.approvals.answer_all(tokens, bool(approve), by=by)
         done = "approved: the same call goes through once" if approve else "refused: the same call is blocked for a day"
 
@@ -96,7 +96,7 @@ def _show(made: Authorization) -> None:
 @with_context()
 def waiting(context: CommandContext) -> None:
     """Calls that wait for a person, and how to answer them."""
-    with context.open_guard() as guard:
+    with context.open_guard(create=False) as guard:
         found = guard.approvals.waiting()
 
     def show() -> None:
@@ -129,7 +129,7 @@ def show_observed(
     days: Annotated[float, typer.Option("--days", min=0, help="Only calls of the last N days; 0: all.")] = 0.0,
 ) -> None:
     """How many calls were allowed, asked about and blocked; where the policy observes: would have been."""
-    with context.open_guard() as guard:
+    with context.open_guard(create=False) as guard:
         found = observed(guard.ledger, time.time() - days * 86_400 if days else 0.0)
 
     def show() -> None:

@@ -26,6 +26,7 @@ from lazaretto.gates.content.report_html import page
 from lazaretto.gates.content.settings import ContentSettings, content_settings
 from lazaretto.ingest.raw_input import read_text
 from lazaretto.ledger import Ledger
+from lazaretto.names import counted
 from lazaretto.provenance.graph import ProvenanceGraph
 
 
@@ -150,7 +151,8 @@ def _show(data: dict[str, Any], written: Path | None) -> None:
     for fault in data["faults"]:
         console.print(f"  fault: {fault}", markup=False, highlight=False, style="yellow")
     cost = data["cost"]
-    console.print(f"  {cost['ms']:.0f} ms, {cost['calls']} calls, {cost['tokens']} tokens, ${cost['dollars']:.6f}")
+    price = f", ${cost['dollars']:.6f}" if cost["dollars"] else ""
+    console.print(f"  {cost['ms']:.0f} ms, {counted(cost['calls'], 'call')}, {counted(cost['tokens'], 'token')}{price}")
     if written is not None:
         console.print(f"  report written to {written}", markup=False)
 

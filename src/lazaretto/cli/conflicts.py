@@ -33,7 +33,7 @@ def conflicts(
     if (keep is None) != (over is None):
         raise InputError("keep", "a pair has two items", "Give both: --keep ID --over ID")
     if keep is not None and over is not None:
-        with context.open_guard() as guard:
+        with context.open_guard(create=False) as guard:
             guard.settle(keep, over=over, by=by)
         context.emit({"kept": keep, "ended": over}, lambda: console.print(f"{keep} holds, {over} is replaced by it"))
         return

@@ -27,7 +27,7 @@ def _store(context: CommandContext) -> list[DoctorLine]:
         with context.open_ledger(create=False) as ledger:
             head, where, checked = ledger.head(), ledger.url, ledger.verify()
     except StoreMissing as error:
-        return [DoctorLine("store", False, str(error), "Check the name; the first item that is recorded makes it")]
+        return [DoctorLine("store", False, f"no ledger at {error.url}", error.fix)]
     except LazarettoError as error:
         fix = "Name another store with --store or LAZARETTO_STORE"
         return [DoctorLine("store", False, str(error), fix, required=True)]

@@ -22,7 +22,7 @@ from lazaretto.incidents.records import HeldItem, Incident
 from lazaretto.incidents.report import moment, to_json, to_markdown, to_sarif
 from lazaretto.incidents.report_html import to_html
 from lazaretto.provenance.drawing.labels import showable
-from lazaretto.types import Ruling
+from lazaretto.types import EventKind, Ruling
 
 family = typer.Typer(help="Show one incident.", no_args_is_help=True)
 FORMATS = ("markdown", "html", "json", "sarif")
@@ -40,7 +40,7 @@ def incidents(
     sarif: Annotated[Path | None, typer.Option("--sarif", help="Write them all as SARIF 2.1.0 to this file.")] = None,
 ) -> None:
     """Incidents: findings that belong together are one incident. Exit code 1 while any is open."""
-    with context.open_guard() as guard:
+    with context.open_guard(create=False) as guard:
         found = guard.incidents.all(state, limit=limit)  # type: ignore[arg-type]  # any other word is an InputError
     if sarif is not None:
         _write(sarif, to_sarif(found))
@@ -81,7 +81,7 @@ def show_incident(
     chosen = style or (ENDINGS.get(out.suffix, "") if out is not None else "json" if context.as_json else "markdown")
     if chosen not in FORMATS:
         raise InputError("format", f"{chosen!r} is not known", f"Use {', '.join(FORMATS)}")
-    with context.open_guard() as guard:
+    with context.open_guard(create=False) as guard:
         found = guard.incidents.one(incident)
         text = report(found, chosen, guard)
     if out is None:
@@ -118,13 +118,14 @@ def held(
     if would:
         _show_would(context, limit)
         return
-    with context.open_guard() as guard:
+    with context.open_guard(create=False) as guard:
         found = guard.held(limit=limit)
         waiting = () if context.as_json else guard.repairs.proposals()
         calls = () if context.as_json else guard.approvals.waiting()
         proposed = [guard.repairs.proposal(proposal.id) for proposal in waiting[:SHOWN_WHOLE]]
         texts = {shown.proposal.id: texts_of(shown, guard.ledger) for shown in proposed}
         against = {} if context.as_json else _against(guard, [item.id for item in found])
+        disputes = _disputes(guard, [item.id for item in found if item.appealed])
 
     def show() -> None:
         if not found and not waiting and not calls:
@@ -138,6 +139,8 @@ def held(
             print_plain(f"  {showable(item.agent, 60)}, {moment(item.since)}: {text}")
             for reason in item.reasons[:1]:
                 print_plain(f"  why: {showable(reason, 200)}")
+            for who, why in disputes.get(item.id, ()):
+                print_plain(f"  disputed by {showable(who, 60)}: {showable(why, 200)}")
             for contradicted in against.get(item.id, ()):
                 print_plain(f"  contradicts {showable(contradicted, 240)}")
             settle = f"lazaretto release {item.id} --by YOU   or   lazaretto label {item.id} harmful --by YOU"
@@ -169,7 +172,7 @@ def _show_would(context: CommandContext, limit: int) -> None:
 
     def show() -> None:
         if not found:
-            console.print("nothing would have been held that nobody has given a word on", highlight=False)
+            console.print("nothing that only the mode observe let through waits for a word", highlight=False)
         for item in found:
             text = showable(item.text, 160) or "a picture"
             console.print(
@@ -189,6 +192,15 @@ def _against(guard: SyncGuard, items: Sequence[str]) -> dict[str, tuple[str, ...
     trust = guard.policy.trust.table()
     found = conflicts_of(guard.ledger, items) if items else {}
     return {item: quoted(others, guard.ledger, trust) for item, others in found.items()}
+
+
+def _disputes(guard: SyncGuard, items: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
+    """The people who dispute each ruling, with their reasons."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for event in guard.ledger.events_about(items, (EventKind.APPEALED,)) if items else ():
+        body = event.body or {}
+        found.setdefault(event.subject, []).append((str(body.get("by", "")), str(body.get("reason", ""))))
+    return found
 
 
 def _write(path: Path, text: str) -> None:

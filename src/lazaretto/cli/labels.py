@@ -10,7 +10,7 @@ import typer
 
 from lazaretto.cli.common import console, new_table, print_plain, print_table
 from lazaretto.cli.context import CommandContext, with_context
-from lazaretto.cli.repair import ByOption, elsewhere
+from lazaretto.cli.repair import ByOption, elsewhere, read_texts
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.learn.lessons import LABELS
 from lazaretto.learn.withdrawals import Withdrawal
@@ -37,7 +37,7 @@ def label(
     ids = _read_ids(items)
     done: list[Event] = []
     notes: list[str] = []
-    with context.open_guard() as guard:
+    with context.open_guard(create=False) as guard:
         for item in guard.ledger.unknown(ids):
             raise UnknownItem(item, guard.ledger.namespace)
         try:
@@ -66,8 +66,8 @@ def _copies(event: Event) -> list[str]:
 def _show_recorded(done: list[Event], notes: list[str]) -> None:
     for event, note in zip(done, notes, strict=False):
         more = f" with {len(_copies(event))} that say the same" if _copies(event) else ""
-        line = f"recorded: {event.kind.value} {event.subject}{more}{note and f'; {note}'}"
-        print_plain(line)
+        word = (event.body or {}).get("label", "")
+        print_plain(f"recorded: {event.kind.value} {event.subject} {word}{more}{note and f'; {note}'}")
     numbers = " ".join(str(event.seq) for event in done)
     print_plain(f"to take it back: lazaretto unlabel {numbers} --by NAME")
 
@@ -78,16 +78,20 @@ def labels(
     limit: Annotated[int, typer.Option("--limit", min=1, help="Decisions to list.")] = 50,
 ) -> None:
     """List people's labels (harmful or benign), the newest first; 'unlabel' takes one back by its number."""
-    with context.open_guard() as guard:
+    with context.open_guard(create=False) as guard:
         found = guard.labels(limit=limit)
+        texts = {} if context.as_json else read_texts([row.item for row in found], guard.ledger)
 
     def show() -> None:
-        table = new_table("decision", "when (UTC)", "item", "label", "by")
+        if not found:
+            console.print("nobody has called anything harmful or benign", highlight=False)
+            return
+        table = new_table("decision", "when (UTC)", "item", "label", "by", "text")
         for row in found:
             when = datetime.datetime.fromtimestamp(row.time, datetime.UTC).strftime("%Y-%m-%d %H:%M")
             label = f"{row.label}, as {row.copy_of}" if row.copy_of else row.label
             label += " (taken back)" if row.taken_back else ""
-            table.add_row(str(row.decision), when, row.item, label, row.by)
+            table.add_row(str(row.decision), when, row.item, label, row.by, texts.get(row.item, ""))
         print_table(table)
 
     context.emit([*found], show)
@@ -109,7 +113,7 @@ def unlabel(
         for event in done:
             _show(event)
 
-    with context.open_guard() as guard:
+    with context.open_guard(create=False) as guard:
         try:
             for decision in sorted(set(decisions), reverse=True):
                 done.append(guard.unlabel(decision, by=by))

@@ -24,7 +24,7 @@ def recheck(
 ) -> None:
     """Judge memories again: release clean ones, hold missed ones, propose repairs of items made
     from them."""
-    with context.open_guard() as guard:
+    with context.open_guard(create=False) as guard:
         done = guard.recheck(limit=limit)
     context.emit(done, lambda: _show_rechecked(done))
 
@@ -52,7 +52,7 @@ def suspects(
     limit: Annotated[int, typer.Option("--limit", "-l", help="Most rows to show.")] = 10,
 ) -> None:
     """List items that failed decisions share and the others do not, the strongest suspicion first."""
-    with context.open_guard() as guard:
+    with context.open_guard(create=False) as guard:
         found = guard.incidents.suspects(limit=limit)
     context.emit(found, lambda: _show_suspects(found))
 

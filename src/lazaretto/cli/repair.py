@@ -16,6 +16,7 @@ from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
 from lazaretto.gates.memory.claims.conflicts import open_conflicts
 from lazaretto.ledger import Ledger
+from lazaretto.names import counted
 from lazaretto.provenance.drawing.labels import showable
 from lazaretto.repair.engine import Preview, plan_from_json
 from lazaretto.repair.options import make_repair
@@ -69,7 +70,7 @@ def plan_repair(
     if bool(item) == bool(origin):
         problem = "is given twice" if item else "is missing"
         raise InputError("item", problem, "For example: lazaretto repair plan --from ITEM")
-    with context.open_guard() as guard:
+    with context.open_guard(create=False) as guard:
         chosen = _options(option or [], descendants, max_hops)
         plan = guard.repairs.plan(item or origin, make_repair(repair, chosen), reason=reason)
         named = [plan.origin, *(step.item for step in plan.steps[:SHOWN_STEPS])]
@@ -93,7 +94,7 @@ def _show_plan(plan: RepairPlan, out: Path | None, texts: Mapping[str, str]) -> 
     for step in plan.steps[:SHOWN_STEPS]:
         if changed := step.detail.get("difference"):
             print_plain(f"{step.item}:\n{changed}")
-    console.print("price: " + ", ".join(f"{name} {amount:g}" for name, amount in plan.price.items()))
+    console.print("price: " + ", ".join(f"{name.replace('_', ' ')} {amount:g}" for name, amount in plan.price.items()))
     if out is not None:
         console.print(f"wrote {out}; apply it with: lazaretto repair apply {out}", markup=False)
 
@@ -120,7 +121,7 @@ def apply_repair(
     """Apply a plan, as a whole. Refused (exit code 4) when anything it rests on has changed."""
     data = sys.stdin.buffer.read(MAX_PLAN_BYTES) if plan == "-" else read_file(Path(plan), "plan", MAX_PLAN_BYTES)
     wanted = plan_from_json(data)
-    with context.open_guard() as guard:
+    with context.open_guard(create=False) as guard:
         if dry_run:
             shown = guard.repairs.dry_run(wanted)
             context.emit(shown, lambda: _show_preview(shown))
@@ -148,10 +149,12 @@ def _undone(receipt: Receipt) -> str:
 
 def _show_receipt(receipt: Receipt) -> None:
     done = "undone" if receipt.undone else "done"
-    console.print(f"{receipt.plan.repair} {done}: {len(receipt.plan.steps)} item(s), receipt [bold]{receipt.id}[/]")
+    console.print(
+        f"{receipt.plan.repair} {done}: {counted(len(receipt.plan.steps), 'item')}, receipt [bold]{receipt.id}[/]"
+    )
     for system, count in Counter(write.ref.system for write in receipt.foreign if write.outcome == "due").items():
-        how = "the process that has the store does that with recheck() or stores.write_back()"
-        print_plain(f"{count} record(s) in the store {system!r} follow later: {how}")
+        how = "when the process that has it calls recheck() or stores.write_back()"
+        print_plain(f"to follow in the store {system!r}, {how}: {counted(count, 'record')}")
     if not receipt.undone:
         print_plain(f"take it back with: lazaretto repair undo {receipt.id}")
 
@@ -164,9 +167,19 @@ def undo_repair(
     by: SignerOption = "",
 ) -> None:
     """Put everything back as it was before a repair; of one that was undone in part, the rest."""
-    with context.open_guard() as guard:
+    with context.open_guard(create=False) as guard:
         undone = guard.repairs.undo(receipt, by=by)
-    context.emit(undone, lambda: _show_receipt(undone))
+        opened = [
+            found.id for found in guard.incidents.all("open") if undone.plan.origin in {i.id for i in found.items}
+        ]
+
+    def show() -> None:
+        _show_receipt(undone)
+        for incident in opened:
+            close = f"lazaretto label {undone.plan.origin} benign --by YOU"
+            print_plain(f"{incident} is open; if {undone.plan.origin} is fine: {close}")
+
+    context.emit(undone, show)
 
 
 @family.command("list")
@@ -175,7 +188,7 @@ def list_repairs(
     context: CommandContext,
 ) -> None:
     """Every repair so far."""
-    with context.open_guard() as guard:
+    with context.open_guard(create=False) as guard:
         found = guard.repairs.receipts()
 
     def show() -> None:
@@ -192,7 +205,7 @@ def list_repairs(
 @with_context()
 def list_proposals(context: CommandContext) -> None:
     """Repairs that looking again proposes and nobody has decided on."""
-    with context.open_guard() as guard:
+    with context.open_guard(create=False) as guard:
         found = guard.repairs.proposals()
     rows = [{**plain(proposal), "counts": proposal.counts} for proposal in found]
 
@@ -221,7 +234,7 @@ def show_one_proposal(
     context: CommandContext, proposal: Annotated[str, typer.Argument(help="Id of the proposal.")]
 ) -> None:
     """The steps of a proposed repair as of now: every item before and after. Nothing is changed."""
-    with context.open_guard() as guard:
+    with context.open_guard(create=False) as guard:
         found = guard.repairs.proposal(proposal)
         texts = texts_of(found, guard.ledger)
     context.emit(
@@ -278,7 +291,7 @@ def accept_proposal(
     seen: Annotated[str, typer.Option("--seen", help="As 'repair proposal' printed it: do that, or nothing.")] = "",
 ) -> None:
     """Apply a proposal. Refused (exit code 4) if its changes are different by now."""
-    with context.open_guard() as guard:
+    with context.open_guard(create=False) as guard:
         receipt = guard.repairs.accept(proposal, by=by, seen=seen)
     context.emit(receipt, lambda: _show_receipt(receipt))
 
@@ -292,7 +305,7 @@ def dismiss_proposal(
     reason: Annotated[str, typer.Option("--reason", help="Why; kept in the ledger.")] = "",
 ) -> None:
     """Leave everything as it is; the proposal is not made again."""
-    with context.open_guard() as guard:
+    with context.open_guard(create=False) as guard:
         guard.repairs.dismiss(proposal, by=by, reason=reason)
     context.emit({"dismissed": proposal}, lambda: console.print(f"dismissed: {proposal}", highlight=False))
 
@@ -306,7 +319,7 @@ def release(
     by: Annotated[str, typer.Option("--by", help="Person who decides; kept with the reason.")] = "",
 ) -> None:
     """Bring a held item back into recall, and off the block list."""
-    with context.open_guard() as guard:
+    with context.open_guard(create=False) as guard:
         receipt = guard.release(item, reason=reason, descendants=descendants, by=by)
         beside = [conflict.old for conflict in open_conflicts(guard.ledger) if conflict.new == item]
         store = elsewhere(guard.ledger, item)
@@ -339,7 +352,7 @@ def appeal(
     reason: Annotated[str, typer.Option("--reason", help="Why the ruling is wrong.")],
 ) -> None:
     """Dispute the ruling on an item. It holds until a person labels or releases the item."""
-    with context.open_guard() as guard:
+    with context.open_guard(create=False) as guard:
         event = guard.appeal(item, reason, by=by)
-    line = f"recorded: {event.kind.value} {event.subject}"
+    line = f"recorded: {event.kind.value} {event.subject}; where it waits, lazaretto held lists it first"
     context.emit(event, lambda: console.print(line, highlight=False))

@@ -102,7 +102,7 @@ def _show(report: dict[str, Any], texts: dict[str, str]) -> None:
     zero, trust, radius = report["patient_zero"], report["trust"], report["blast_radius"]
     lines = (
         ("item", report["item"], texts.get(report["item"], "")),
-        ("patient zero", zero.item, f"by {zero.agent or 'unknown'}, {clock(zero.time)}"),
+        ("patient zero", zero.item, f"by {zero.agent or 'unknown'}, {clock(zero.time)}: {texts.get(zero.item, '')}"),
         ("trust", f"{trust.value:g}", "set by " + " <- ".join(trust.path)),
     )
     for name, value, more in lines:
@@ -113,7 +113,7 @@ def _show(report: dict[str, Any], texts: dict[str, str]) -> None:
         why = "the first that carried what was found; patient zero above is the first of all that it came from"
         console.print(Text.assemble((f"{'incident':<13}", "bold"), showable(words), "  ", (why, "dim")))
     for title, rows in (
-        ("made from", report["lineage"].items),
+        ("came from", report["lineage"].items),
         ("reached items", radius.items),
         ("reached agents", radius.agents),
         ("touched decisions", radius.decisions),

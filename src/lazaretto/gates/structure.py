@@ -19,6 +19,7 @@ from pydantic import Field
 from lazaretto import pictures
 from lazaretto.errors import UnreadablePicture
 from lazaretto.gates.protocol import GateContext
+from lazaretto.names import counted
 from lazaretto.pictures.file_end import bytes_after_end
 from lazaretto.policy import CLOSED, Limits, RulingWord, read_settings
 from lazaretto.reading.normalization import CONFUSABLE
@@ -172,7 +173,7 @@ def text_findings(text: str, settings: StructureSettings) -> Iterator[Defect]:
 
 def _finding(rule: str, ruling: Ruling, what: str, places: list[int], **facts: Any) -> Defect:
     data = {"count": len(places), "offsets": places[:20], **facts}
-    return Defect(rule, ruling, Evidence("span", f"{len(places)} place(s): {what}", data))
+    return Defect(rule, ruling, Evidence("span", f"{counted(len(places), 'place')}: {what}", data))
 
 
 def _control_findings(text: str, settings: StructureSettings) -> Iterator[Defect]:
@@ -193,16 +194,21 @@ def _smuggled_findings(text: str, settings: StructureSettings) -> Iterator[Defec
         if not flag:
             hidden = "".join(chr(ord(c) - 0xE0000) for c in run[0] if 0xE0020 <= ord(c) < 0xE007F)
             yield _finding(
-                "hidden_message", settings.hidden_message, "text written in invisible tag characters", [run.start()],
-                says=hidden[:500],
+                "hidden_message", settings.hidden_message, _hidden_words("invisible tag characters", hidden),
+                [run.start()], says=hidden[:500],
             )  # fmt: skip
     for run in _SELECTORS.finditer(text):
         if len(run[0]) > 2:
             hidden = bytes(_selected_byte(c) for c in run[0]).decode("utf-8", errors="replace")
             yield _finding(
-                "hidden_message", settings.hidden_message, "bytes written in variation selectors", [run.start()],
+                "hidden_message", settings.hidden_message, _hidden_words("variation selectors", hidden), [run.start()],
                 says=hidden[:500],
             )  # fmt: skip
+
+
+def _hidden_words(way: str, hidden: str) -> str:
+    shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in hidden[:100])
+    return f"a text written in {way}: “{shown}{'...' * (len(hidden) > 100)}”"
 
 
 def _selected_byte(selector: str) -> int:

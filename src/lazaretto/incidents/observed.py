@@ -16,6 +16,7 @@ from lazaretto.incidents.records import HeldItem
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.contents import Contents
 from lazaretto.ledger.tail import Tail
+from lazaretto.names import counted
 from lazaretto.types import COPY_OF, MACHINE, Event, EventKind, Ruling
 
 KINDS = (EventKind.RULED, EventKind.LABELLED, EventKind.RELEASED, EventKind.ERASED)
@@ -134,7 +135,11 @@ class ObservedLog:
         if judged < FEWEST:
             why = f"only {judged} items were judged in {DAYS} days; {FEWEST} are needed"
         elif waiting:
-            why = f"{waiting} items that would be held wait for a word: lazaretto held --would"
+            lists = {flagged.only_observed for flagged in self._flagged.values() if self._word(flagged) is None}
+            commands = " and ".join(
+                "lazaretto held --would" if observed else "lazaretto held" for observed in sorted(lists)
+            )
+            why = f"{counted(waiting, 'item')} without a word, held or to be held: {commands}"
         elif share > SHARE:
             why = f"{honest} honest items would be held, {share:.1%}: lazaretto tune"
         return Readiness(not why, why, judged, honest, waiting)

@@ -46,8 +46,8 @@ def to_markdown(incident: Incident) -> str:
         f"{_code(incident.brought_by or 'unknown')}; found {moment(incident.found)}; last change "
         f"{moment(incident.updated)} (UTC).",
         "",
-        f"{len(incident.items)} items carry it, {len(incident.reached)} more were made from them, "
-        f"{len(incident.agents)} agents met it, {len(incident.decisions)} decisions rested on it.",
+        f"Items that carry it: {len(incident.items)}, made from them: {len(incident.reached)}; agents that met it: "
+        f"{len(incident.agents)}; decisions that rested on it: {len(incident.decisions)}.",
     ]
     lines += _table(
         "Items",

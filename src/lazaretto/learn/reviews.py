@@ -53,7 +53,11 @@ def review_of(item: str, ledger: Ledger, condemned: bool = False) -> FailedCase 
     content = Content(item, observation.text, description=_description(debate))
     if not (content.text.strip() or content.description.strip()):
         return None
-    report = debate or _quoted(decision, observation)
+    report = dict(debate) if debate.get("transcript") else _quoted(decision, observation)
+    if not str(decision["rule"]).startswith(
+        "content:"
+    ):  # the debate let it pass, or was not asked: another gate held it
+        report["rule"] = decision["rule"]
     return FailedCase(content, truth, Label.UNSAFE if held else Label.SAFE, report, source)
 
 

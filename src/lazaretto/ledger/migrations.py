@@ -258,7 +258,7 @@ def apply_migrations(connection: sa.Connection, wanted: tuple[Migration, ...] = 
 def refuse_old(present: tuple[int, ...] | None, url: str) -> None:
     """Stop a reader that may not write from working on a schema it does not know."""
     if present is None:
-        raise StoreMissing(f"no ledger at {url}")
+        raise StoreMissing(url)
     lacking = missing_migrations(present)
     if lacking:
         raise StoreUnavailable(

@@ -14,7 +14,7 @@ from lazaretto.ledger.drafts import observation_of
 from lazaretto.ledger.driver import chunks
 from lazaretto.ledger.edges import EdgeColumns, EdgeEnd
 from lazaretto.ledger.encoding import EventRow, event_from
-from lazaretto.ledger.item_state import STRICTEST_SHOWN, ItemState, visible_sql
+from lazaretto.ledger.item_state import STRICTEST_SHOWN, ItemState, held_sql, visible_sql
 from lazaretto.ledger.schema import blob_refs, blobs, edges, events, heads, items, known
 from lazaretto.ledger.store import COMMITTED, Store
 from lazaretto.types import Channel, Edge, EdgeKind, Event, EventKind, Observation, Ruling
@@ -393,6 +393,7 @@ def count_all(connection: sa.Connection, namespace: str) -> dict[str, Any]:
         "kinds": dict(sorted((kind, number) for kind, number in kinds)),
         "items": count(items),
         "visible_items": count(items, _VISIBLE),
+        "held_items": count(items, sa.text(f"{held_sql()} = 1")),
         "hidden_items": count(items, items.c.hidden == 1),
         "erased_items": count(items, items.c.erased == 1),
         "edges": count(edges),

@@ -251,7 +251,7 @@ class Store:
         if parsed.drivername.startswith("sqlite"):
             path = Path(parsed.database or "").expanduser().absolute()
             if not _there(path) and (read_only or not create):
-                raise StoreMissing(f"no ledger at {parsed.render_as_string()}")
+                raise StoreMissing(parsed.render_as_string())
             if create and not read_only:
                 _make_folder(path.parent)
             parsed = parsed.set(drivername="sqlite", database=str(path))
@@ -272,7 +272,7 @@ class Store:
         if self.read_only:
             migrations.refuse_old(present, self.url)
         elif present is None and not create:
-            raise StoreMissing(f"no ledger at {self.url}")
+            raise StoreMissing(self.url)
         elif migrations.missing_migrations(present) and upgrade:
             self.upgrade()
 

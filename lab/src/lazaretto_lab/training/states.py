@@ -54,7 +54,7 @@ def _read(trunk: str, text: str) -> States:
 @cache
 def _encoder(trunk: str) -> Encoder:
     if trunk not in ADAPTERS:
-        return Encoder(blocks=True)
+        return Encoder(even=True)
     adapter, _ = split_heads(read_arrays(SHIPPED / "weights" / ADAPTERS[trunk], f"the {trunk}"))
     return Encoder(adapter, int8=True)
 

@@ -22,7 +22,7 @@ RULES: Mapping[str, str] = {
     EXONERATED: "Rule 1: a benign context is shown that overrides the indicators of risk; safe.",
     CONFIRMED: "Rule 2: a concrete violation is shown and nothing excuses it; unsafe.",
     DEFAULT: "Rule 3: neither concrete harm nor a clear benign context is shown; safe by default.",
-    IN_DOUBT: "The risk is too high to allow and too low to call unsafe: stronger judges or a person decide.",
+    IN_DOUBT: "The risk is too high to call it safe and too low to call it unsafe: the policy says whether it passes.",
     UNDECIDED: "No usable ruling: the label is a stand-in, and a person should look at the item.",
 }
 

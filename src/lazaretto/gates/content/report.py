@@ -9,6 +9,7 @@ from lazaretto.gates.content.arbitration import RULES
 from lazaretto.gates.content.debate import Transcript
 from lazaretto.gates.content.prompts import HAZARDS
 from lazaretto.gates.content.records import PLACEHOLDER
+from lazaretto.names import counted
 from lazaretto.types import Evidence, plain
 
 _SHOWN = 4000
@@ -202,5 +203,7 @@ def debate_evidence(transcript: Transcript) -> Evidence:
         "rule": transcript.finding.rule,
         "taxonomy": report["taxonomy"],
     }
-    rounds = "1 round" if transcript.rounds == 1 else f"{transcript.rounds} rounds"
-    return Evidence(DEBATE, f"{rounds} of debate ended with {transcript.finding.rule}", data)
+    rounds, rule = counted(transcript.rounds, "round"), transcript.finding.rule
+    return Evidence(
+        DEBATE, f"{rounds} of debate ended with {rule}" if transcript.rounds else "No debate was held.", data
+    )
