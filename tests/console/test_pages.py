@@ -28,6 +28,7 @@ from lazaretto.console.content import prepared
 from lazaretto.console.web import HEADERS, texts
 from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.engine.thresholds import Cut, Thresholds
+from lazaretto.types import EventKind
 
 CONSOLE = Path(lazaretto.console.__file__).parent
 BASE = "http://localhost"
@@ -182,6 +183,9 @@ def test_the_reasons_of_an_item_in_use_are_not_called_reasons_to_hold_it(person:
     person.post(f"/decide/{gray}", label="benign", back="item")
     page = person.get(f"/items/{gray}")
     assert "What the gates found" in page and "Why it was held" not in page
+    (label,) = crew.guard.ledger.events(subject=gray, kinds=(EventKind.LABELLED,))
+    crew.guard.run(crew.guard.unlabel(label.seq, by="mara"))
+    assert crew.guard.ledger.state(gray).held, "others look at it, too"
 
 
 def test_an_item_tells_said_parents_from_inferred_influence(person: Person, crew: Any) -> None:
