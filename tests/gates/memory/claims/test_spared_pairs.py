@@ -99,6 +99,18 @@ def test_a_tools_answer_is_not_the_word_of_the_agent_that_reads_it(
     assert crew.remember(again, agent="clerk").allowed, "the maker may change it"
 
 
+def test_a_tool_of_the_crews_own_gives_another_value_later(crew: SyncGuard) -> None:
+    """A balance and a host that are looked up again were held, although the same kind of tool had given them."""
+    for old, new in (
+        ("The balance of account 7 is 512 euros.", "The balance of account 7 is 633 euros."),
+        ("The deploy target is host web-3.example.", "The deploy target is host web-4.example."),
+    ):
+        assert crew.check(old, agent="clerk", channel="tool", source="tool_output_internal").allowed
+        crew.remember(old, agent="clerk", source="tool_output_internal")
+        assert crew.check(new, agent="clerk", channel="tool", source="tool_output_internal").allowed
+        assert not crew.check(new, agent="clerk", channel="tool", source="tool_output_external").allowed
+
+
 def test_what_a_clerk_makes_from_a_page_is_read(crew: SyncGuard, passes: list[tuple[str, bool]]) -> None:
     crew.remember(LIMIT, agent="clerk")
     page = crew.check("A page about invoices.", agent="clerk", channel="document", source="untrusted_document")

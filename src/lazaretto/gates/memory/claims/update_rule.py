@@ -94,11 +94,15 @@ def alone(item: Observation, trust: Mapping[SourceClass, float]) -> Witness:
 
 
 def own_word(item: Observation) -> bool:
-    """Whether an item is its writer's own word: not made from others, and not a page or a tool's answer that it
-    reads, which is recorded under its name too."""
-    if item.channel is not Channel.MEMORY:
-        return not item.parents and item.channel is Channel.MESSAGE and item.source in OWN_WORDS
-    return not item.parents and item.source is not SourceClass.UNTRUSTED_DOCUMENT
+    """Whether an item is its writer's own word: not made from others, and not a page or a foreign tool's answer that
+    it reads, which is recorded under its name too. A tool of the crew's own may give another value later."""
+    if item.parents:
+        return False
+    if item.channel is Channel.MEMORY:
+        return item.source is not SourceClass.UNTRUSTED_DOCUMENT
+    if item.channel is Channel.TOOL:
+        return item.source is SourceClass.TOOL_OUTPUT_INTERNAL
+    return item.channel is Channel.MESSAGE and item.source in OWN_WORDS
 
 
 def voices(witnesses: Iterable[Witness], without: Witness | None = None) -> list[Witness]:
