@@ -482,7 +482,9 @@ def test_langgraph_nobody_waits_for_the_node_behind_a_name_that_no_node_wrote(
     given = {"given": [said], "history": [AIMessage("of before", name="helper"), said], "updated": []}[road]
     app.invoke({"messages": [*given, HumanMessage("go on")]}, THREAD)
     assert time.monotonic() - began < 15
-    assert "alice" in {item.agent for item in crew.ledger.items(any_state=True, limit=None) if item.text == said.content}
+    assert "alice" in {
+        item.agent for item in crew.ledger.items(any_state=True, limit=None) if item.text == said.content
+    }
 
 
 def test_langchain_an_agents_own_answers_stay_its_own(crew: Guard) -> None:
