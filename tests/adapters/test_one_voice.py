@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -455,6 +456,35 @@ def test_langgraph_a_name_stands_where_a_node_hands_on_what_another_wrote(crew: 
     crew_of(keeper).invoke({"messages": [HumanMessage("go")]}, THREAD)
     senders = {item.agent for item in crew.ledger.items(any_state=True, limit=None) if item.text == FORGED}
     assert senders == {"scout"}
+
+
+@pytest.mark.parametrize("road", ["given", "history", "updated"])
+def test_langgraph_nobody_waits_for_the_node_behind_a_name_that_no_node_wrote(
+    crew: Guard, monkeypatch: pytest.MonkeyPatch, road: str
+) -> None:
+    """People in a chat have names, too: a message of theirs is no node's, and no node waits a second to hear of one."""
+    keeper = langgraph(True, crew)
+    from langchain_core.messages import AIMessage, HumanMessage
+    from langgraph.graph import START, MessagesState, StateGraph
+
+    from lazaretto.adapters import langgraph_state
+    from lazaretto.adapters.langgraph import guard_node
+
+    monkeypatch.setattr(langgraph_state, "_PATIENCE_S", 30.0)
+    graph = StateGraph(MessagesState)
+    graph.add_node("clerk", guard_node(crew, lambda state: {"messages": [AIMessage("done")]}))
+    graph.add_edge(START, "clerk")
+    app, said = graph.compile(checkpointer=keeper), HumanMessage("the picnic is on sunday", name="alice")
+    app.invoke({"messages": [HumanMessage("go")]}, THREAD)
+    began = time.monotonic()
+    if road == "updated":
+        app.update_state(THREAD, {"messages": [said]}, as_node="clerk")
+    given = {"given": [said], "history": [AIMessage("of before", name="helper"), said], "updated": []}[road]
+    app.invoke({"messages": [*given, HumanMessage("go on")]}, THREAD)
+    assert time.monotonic() - began < 15
+    assert "alice" in {
+        item.agent for item in crew.ledger.items(any_state=True, limit=None) if item.text == said.content
+    }
 
 
 def test_langchain_an_agents_own_answers_stay_its_own(crew: Guard) -> None:

@@ -149,7 +149,7 @@ def note_written(border: Border, config: Any, written: Any, node: str, given: An
 
 
 def note_history(border: Border, config: Any, value: Any) -> None:
-    """Remember that nobody can say who wrote the messages of an older state."""
+    """Remember that nobody can say who wrote the messages of a value: an older state, or writes of no known node."""
     for message in _messages(value):
         _inputs(border).note_writers(_thread(config), message, frozenset())
 
@@ -281,7 +281,7 @@ class StateReader:
         inputs, thread = _inputs(self.border), _thread(self.config)
 
         def is_known() -> bool:
-            return inputs.writers(thread, message) is not None
+            return inputs.writers(thread, message) is not None or inputs.has(thread, message)
 
         asked = name is not None and self.receiver is not None and thread in inputs.threads
         if asked and not self._saves_at_the_end and not await self._wait("writer", is_known):

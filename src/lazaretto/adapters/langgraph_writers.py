@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any
 
 from lazaretto.adapters.border import Border
-from lazaretto.adapters.langgraph_state import note_written
+from lazaretto.adapters.langgraph_state import note_history, note_written
 from lazaretto.errors import MissingExtra
 from lazaretto.types import Channel, SourceClass
 
@@ -49,6 +49,8 @@ class SaverBorder(Border):
         node = _node_of(task_path)
         if node != GRAPH:
             note_written(self, config, written, node)
+        elif not task_path.endswith(START):
+            note_history(self, config, written)  # nobody will report more about it
         with self._noting:
             for text in _texts(written):
                 key = _digest(text)
