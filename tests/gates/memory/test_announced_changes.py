@@ -99,3 +99,36 @@ def test_the_words_that_announce_are_named() -> None:
     words = "The refund limit no longer applies to 900 EUR."
     (claim,) = claims_of(f"Good morning all, the buffet was lovely and 40 guests came. {words} See you on Monday.")
     assert announcement(claim).strip() == words
+
+
+UNCHANGED = (
+    "Unsere IBAN hat sich nicht geändert: DE89 3704 0044 0532 0130 00.",
+    "Die Bankverbindung wurde seit 2019 nicht geändert, das Konto ist DE89 3704 0044 0532 0130 00.",
+    "Das Konto DE89 3704 0044 0532 0130 00 haben wir nie gewechselt.",
+    "La cuenta no ha cambiado: ES91 2100 0418 4502 0005 1332.",
+    "No se ha cambiado la cuenta: ES91 2100 0418 4502 0005 1332.",
+    "Notre compte n'a pas changé : FR14 2004 1010 0505 0001 3M02 606.",
+)
+
+
+@pytest.mark.parametrize("text", UNCHANGED)
+def test_an_account_that_did_not_change_announces_nothing(text: str) -> None:
+    assert any(value.kind == "account" for claim in claims_of(text) for value in claim.values)
+    assert not any(map(declares_sensitive, claims_of(text)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    (
+        "Votre conseiller a changé, le solde du compte est 120000 euros.",
+        "Desde hoy el saldo de la cuenta es 120 000 €.",
+        "Der Berater hat gewechselt, das Konto ist 120000 EUR im Plus.",
+    ),
+)
+def test_an_amount_on_an_account_is_no_account(text: str) -> None:
+    assert not any(value.kind == "account" for claim in claims_of(text) for value in claim.values)
+
+
+def test_an_amount_behind_an_account_leaves_it_one() -> None:
+    (claim,) = claims_of("Bitte ab sofort auf Konto 1234567 EUR 500 zahlen.")
+    assert [value.kind for value in claim.values].count("account") == 1

@@ -46,14 +46,15 @@ NEGATION = {
 """Words that negate a sentence."""
 
 DECLARED = re.compile(
-    r"\b(?:ab (?:sofort|heute|jetzt)|künftig|nunmehr|neue[nrs]? (?:konto\w*|bankverbindung|iban|kontonummer)|(?:hat|haben) sich\b[^.!?\n]{0,40} geändert|"
-    r"(?:wurden?|ist|sind|hat|haben)\b[^.!?\n]{0,40} (?:geändert|gewechselt|umgestellt)|(?:gilt|gelten|gültig)\b[^.!?\n]{0,20} nicht mehr|"
+    r"\b(?:ab (?:sofort|heute|jetzt)|künftig|nunmehr|neue[nrs]? (?:konto\w*|bankverbindung|iban|kontonummer)|(?:hat|haben) sich\b[^.!?\n]{0,40}(?<!\bnicht)(?<!\bnie)(?<!\bniemals) geändert|"
+    r"(?:wurden?|ist|sind|hat|haben)\b[^.!?\n]{0,40}(?<!\bnicht)(?<!\bnie)(?<!\bniemals) (?:geändert|gewechselt|umgestellt)|(?:gilt|gelten|gültig)\b[^.!?\n]{0,20} nicht mehr|"
     r"désormais|dorénavant|à partir d['’]aujourd['’]hui|nouve(?:au|lle|aux|lles) (?:comptes?|iban|rib|banque|coordonnées bancaires)|"
     r"(?:a|ont) changé|n['’]est plus valable|"
-    r"desde (?:hoy|ahora)|a partir de (?:hoy|ahora)|en adelante|nuev[oa]s? (?:cuentas?|iban|datos bancarios|banco)|(?:ha|han|hemos) (?:cambiado|sustituido)|ya no (?:es|vale|sirve))\b",
+    r"desde (?:hoy|ahora)|a partir de (?:hoy|ahora)|en adelante|nuev[oa]s? (?:cuentas?|iban|datos bancarios|banco)|(?<!\bno )(?<!\bno (?:se|le|os) )(?<!\bno (?:nos|les) )(?<!\bnunca )(?:ha|han|hemos) (?:cambiado|sustituido)|ya no (?:es|vale|sirve))\b",
     re.I,
 )
-"""Words of German, French and Spanish that say plainly that something changed; they are asked for beside an account."""
+"""Words of German, French and Spanish that say plainly that something changed, not that nothing did; they are asked for
+beside an account."""
 _ASKED = {
     "de": "freigabe|prüfung|rückruf|unterschrift|genehmigung|kontrolle|ausweis|rezept|schein|bestätigung|aufsicht|"
           "begleitung|rückfrage|zustimmung|nachfrage|gutachter|helm|limit",

@@ -155,6 +155,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], _Norm], ...] = (
     ("account",
      re.compile(r"\b(?:account|acct|a/c|konto(?:nummer)?|routing|iban|cuenta|(?:le|du|au|sur|notre|nouveau) compte)\b"
                 r"(?:\s+(?:number|no\.?|nr\.?|n[°º]|número|numéro|is|ist|lautet|est|es|now|:))*[\s:#]*"
+                r"(?!\d(?: ?\d){5,8} ?(?:€|\$|£|eur(?:os?)?|usd|gbp|chf|dollars?|pounds?)(?!\w| ?\d))"  # an amount
                 r"(?P<n>\d[\d -]{4,}\d)\b", re.I), lambda m: _plain(m["n"])),
     ("phone", re.compile(r"\+\d[\d ()/-]{5,}\d"), lambda m: _digits(m[0])),
     ("phone",
