@@ -1,4 +1,4 @@
-"""What a student learns from: screeners that read orders, and for risk the mean of juries and of mpnet.
+"""What a student learns from: screeners that read orders, and for risk a mean of juries and of mpnet.
 
 Every teacher leaves out what its student leaves out. For the student that ships the screener and the jury that ship
 take the place of those that are trained here by their recipes.
@@ -31,6 +31,8 @@ MPNET = Plan(
     pooled_dropout=0.1, averaged=0.995, seed=3,
 )  # fmt: skip
 JURY = multi_seat.Plan(seconds=0.0, most_steps=1000, rank=20, dropout=0.2, decay=0.05, tokens=24576)
+LARGER_SHARE = 0.75
+"""Of what teaches risk, mpnet's part; juries have the rest."""
 _HAZARD_CONTEXT: Mapping[str, Any] = {"loose": {"hazard": 0.05, "context": 0.4, "start": 2}}
 Tell = Callable[[str], None]
 
@@ -140,5 +142,5 @@ class Teachers:
             debaters = debaters.gather(2, kind[None, :, None].expand(len(debaters), -1, 1))[:, :, 0]
             for n, name in enumerate(RECIPES):
                 larger = risk_of(self.larger, name, pooled, kind)
-                found[name] = (larger[picked] + debaters[n * count + picked]) / 2
+                found[name] = LARGER_SHARE * larger[picked] + (1 - LARGER_SHARE) * debaters[n * count + picked]
             return found

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from lazaretto_lab.training import written
+from lazaretto_lab.training.claims import facts_data
 from lazaretto_lab.training.descriptions.packages import described_in
 from lazaretto_lab.training.screener import corpora, pairs, phrases
 from lazaretto_lab.training.screener.own_texts import LANGUAGES, own_text
@@ -124,6 +125,10 @@ def written_cases() -> tuple[Case, ...]:
         found += [Case(p.text, p.start, p.end, f"{name}_{p.fold}", True, p.host, p.language) for p in several]
     for name, texts in (("rules", written.rules()), ("tools", written.honest_tools())):
         found += [Case(t.text, 0, len(t.text), f"{name}_{t.fold}", t.bad, "", t.language) for t in texts]
+    for lie in (*facts_data.quiet_twins(), *facts_data.quiet_more()):
+        source = f"rules_{written.fold_of(lie.work)}"
+        if lie.work not in facts_data.HELD_OUT:
+            found.append(Case(lie.text, 0, len(lie.text), source, lie.lie, "", lie.language))
     return (*found, *_own_descriptions())
 
 
