@@ -182,6 +182,15 @@ def _decoded(text: str, depth: int) -> list[View]:
     return list(found.values())
 
 
+def decoded_whole(text: str) -> str:
+    """The words of a text that is nothing but one encoded stretch; empty for any other."""
+    stretch = text.strip()
+    if not _BASE64.fullmatch(stretch):
+        return ""
+    plain = _from_pieces(stretch)
+    return plain if _readable(plain) else ""
+
+
 def _without_digits(text: str) -> str:
     """The text with every stretch of code numbers that reads as words taken out; offsets stay as they are."""
     for _, pattern, decode in _ENCODINGS[:_DIGITS]:
