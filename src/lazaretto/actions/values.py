@@ -152,6 +152,7 @@ def _plain_values(
 
 _ACTS = (ActionClass.SEND, ActionClass.PAY, ActionClass.SHARE, ActionClass.DELETE, ActionClass.EXECUTE)
 """Classes of calls that reach out: those in which written objects are read."""
+_PAGES = word_set("html markdown css style")
 _MOST_WRITTEN = 3
 """Times that an object may be written as text inside of another."""
 
@@ -172,7 +173,7 @@ def _written_values(
             named = settings.named_kind(tool.name, name) or settings.named_kind(tool.name, key)
             if not isinstance(leaf, str) or named or name in tool.fixed or {*words_of(key)} & _CODE:
                 continue
-            content = bool({*words_of(key)} & _TEXTS)
+            content = bool({*words_of(key)} & (_TEXTS | _PAGES))
             written = None if content and goes_somewhere else written_object(leaf, strict=content)
             if written is None or (content and not says_where(written)):
                 continue
@@ -217,6 +218,9 @@ def _is_route(tool: Tool) -> bool:
     return any(words_of(name) == ("origin",) for name in tool.arguments)
 
 
+_NAMES = ("name", "key", "field", "param", "parameter")
+
+
 def _leaves(value: Any, place: str, key: str, depth: int) -> Iterator[tuple[str, str, Any]]:
     """Every plain value with its place and the name it goes by; keys of inner objects count as words too."""
     if depth > MOST_DEPTH:
@@ -226,6 +230,8 @@ def _leaves(value: Any, place: str, key: str, depth: int) -> Iterator[tuple[str,
             if addresses_in(inner):
                 yield f"{place}.{inner}", "text", inner
             yield from _leaves(part, f"{place}.{inner}", inner, depth + 1)
+        if named := next((value[by] for by in _NAMES if isinstance(value.get(by), str) and "value" in value), ""):
+            yield from _leaves(value["value"], f"{place}.{named}", named, depth + 1)  # {"name": "to", "value": ...}
     elif isinstance(value, list):
         for number, part in enumerate(value):
             yield from _leaves(part, f"{place}[{number}]", key, depth + 1)

@@ -7,6 +7,8 @@ other words, or written twice. An object that cannot be taken apart is searched 
 from __future__ import annotations
 
 import ast
+import base64
+import binascii
 import html
 import re
 from typing import Any
@@ -20,6 +22,10 @@ _MOST_DEPTH = 3
 """Times that an object may be written as text inside of another."""
 _MOST_LITERAL = 100_000
 """Characters of a literal of Python: its parser is slow."""
+_OF_PAIR = 2
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
+_FLAG = re.compile(r"--?([A-Za-z][\w-]{0,40})(?:=|\s{1,3})(\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|[^\s-]\S{0,200})")
+_CALL = re.compile(r"[A-Za-z_][\w.]{0,60}\(")
 _MOST_FIELDS = 1_000
 _MOST_SEARCHED = 1_000_000
 ADDRESSING = word_set(
@@ -64,8 +70,34 @@ def _read(text: str, depth: int, strict: bool) -> Any:
         if isinstance(found, str) and found != text:
             return _read(found, depth + 1, strict)
         if isinstance(found, (dict, list)):
-            return found
+            return _paired(found)
+    if (plain := _from_base64(body)) is not None:
+        return plain
     return None if strict else _fields(body) or _inside(body) or _searched(body)
+
+
+def _paired(found: dict[str, Any] | list[Any]) -> dict[str, Any] | list[Any]:
+    """A list of names with values as an object; anything else as it is."""
+    if (
+        isinstance(found, list)
+        and found
+        and all(isinstance(pair, list) and len(pair) == _OF_PAIR and isinstance(pair[0], str) for pair in found)
+    ):
+        return dict(found)
+    return found
+
+
+def _from_base64(body: str) -> dict[str, Any] | list[Any] | None:
+    """The object that a text of base64 holds."""
+    if not _BASE64.fullmatch(body):
+        return None
+    try:
+        found = orjson.loads(
+            base64.urlsafe_b64decode(body.replace("+", "-").replace("/", "_") + "=" * (-len(body) % 4))
+        )
+    except (ValueError, binascii.Error):
+        return None
+    return found if isinstance(found, (dict, list)) else None
 
 
 def _literal(body: str) -> Any:
@@ -101,6 +133,8 @@ def _fields(body: str) -> dict[str, Any] | None:
         found = _together(parse_qsl(body)) if body.count("&") < _MOST_FIELDS else None
     elif len(lines) > 1 and all(lines):
         found = _together([(match["name"], match["value"].strip("\"'")) for match in lines if match])
+    elif len(flags := _FLAG.findall(body)) > 0 and body.startswith("-"):
+        found = _together([(name, value.strip("\"'")) for name, value in flags])
     elif body.startswith("<"):
         found = _together([(match["name"], html.unescape(match["value"])) for match in _ELEMENT.finditer(body)])
     return found if found and says_where(found) else None
@@ -125,7 +159,7 @@ def _inside(body: str) -> Any:
 
 def _searched(body: str) -> dict[str, Any] | None:
     """The words behind the names of receivers and sums, in brackets that cannot be taken apart."""
-    if "{" not in body:
+    if "{" not in body and not (_CALL.match(body) and body.endswith(")")):
         return None
     found = [(match["name"], match["value"].strip()) for match in _NAMED.finditer(body[:_MOST_SEARCHED])]
     return _together(found) if found else None

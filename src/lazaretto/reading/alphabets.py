@@ -36,7 +36,7 @@ _SPELLING_WORDS = (
 )
 _SPELLED = dict(zip(_SPELLING_WORDS.split(), "aabcdefghijjklmnopqrstuvwwxyz", strict=True))
 _SPELLING = re.compile(rf"\b(?:{'|'.join(_SPELLED)}|x-ray)(?:[ ,./|-]{{1,4}}(?:{'|'.join(_SPELLED)}|x-ray))+\b", re.I)
-_NUMBER = r"(?:2[0-6]|1\d|0?[1-9])"
+_NUMBER = r"(?:2[0-6]|1\d|0?\d)"
 _NUMBERED = re.compile(rf"(?<![\w.-]){_NUMBER}(?:[-. ]{_NUMBER}){{0,30}}(?![\w-])")
 _NUMBERS = re.compile(rf"{_NUMBERED.pattern}(?:\s{{0,3}}[/|,;_\s]\s{{0,3}}{_NUMBERED.pattern}){{3,400}}")
 _APART = re.compile(r"(?<!\w)[^\W_](?:(?P<gap>[^\w\s]{1,2}|[ ])[^\W_](?:(?P=gap)[^\W_])*)(?!\w)")
@@ -76,8 +76,13 @@ def _from_words(match: re.Match[str]) -> str:
 
 def _from_numbers(match: re.Match[str]) -> str:
     parts = re.split(r"\s*[/|,;_\n]\s*|\s{2,}", match[0])
-    read = " ".join("".join(_SMALL[int(number) - 1] for number in re.findall(r"\d+", part)) for part in parts)
-    return read if _says_something(read) else match[0]
+    numbers = [[int(number) for number in re.findall(r"\d+", part)] for part in parts]
+    for first in (1, 0):  # the number of "a"
+        if all(first <= number < first + len(_SMALL) for row in numbers for number in row):
+            read = " ".join("".join(_SMALL[number - first] for number in row) for row in numbers)
+            if _says_something(read):
+                return read
+    return match[0]
 
 
 def letters_apart(text: str) -> str:

@@ -67,6 +67,9 @@ def readings(text: str) -> dict[str, str]:
         ("pieces", "\n".join(f"> {piece}" for piece in PIECES)),
         ("pieces", " \\\n".join(PIECES)),
         ("pieces", "|n|part|\n|---|---|\n" + "\n".join(f"|{n}|{piece}|" for n, piece in enumerate(PIECES))),
+        ("pieces", "id,data\n" + "\n".join(f"{n},{piece}" for n, piece in enumerate(PIECES))),
+        ("pieces", json.dumps({f"k{n}": piece for n, piece in enumerate(PIECES)})),
+        ("pieces", "".join(f"<p>{piece}</p>" for piece in PIECES)),
         ("pieces", "please note " + " ".join(textwrap.wrap(base64.b64encode(ORDER.encode()).decode(), 8))),
         ("pieces", json.dumps([base64.b64encode(ORDER[at : at + 7].encode()).decode() for at in range(0, 39, 7)])),
         ("pieces", json.dumps(textwrap.wrap(ORDER.encode().hex(), 10))),
@@ -91,6 +94,7 @@ def readings(text: str) -> dict[str, str]:
         ("unmasked", ORDER.translate(str.maketrans(ALPHABET, "ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘǫʀꜱᴛᴜᴠᴡxʏᴢ"))),
         ("morse", " / ".join(" ".join(MORSE[c] for c in word) for word in ORDER.split())),
         ("spelled", " / ".join("-".join(str(ALPHABET.index(c) + 1) for c in word) for word in ORDER.split())),
+        ("spelled", " / ".join("-".join(str(ALPHABET.index(c)) for c in word) for word in ORDER.split())),
         ("spelled", " / ".join(" ".join(SPELLED[ALPHABET.index(c)] for c in word) for word in ORDER.split())),
         ("apart", "   ".join("|".join(word) for word in ORDER.split())),
         ("apart", "  ".join("•".join(word) for word in ORDER.split())),
@@ -103,7 +107,7 @@ def readings(text: str) -> dict[str, str]:
     ],
 )
 def test_a_disguised_order_is_read(name: str, text: str) -> None:
-    assert ORDER in readings(text)[name]
+    assert any(view.name == name and ORDER in view.text for view in views(text))
 
 
 def test_spaced_letters_are_joined() -> None:
@@ -273,6 +277,9 @@ def test_paths_and_formulas_stay_as_they_are(text: str) -> None:
         '["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "theta"]',
         "- apples\n- pears\n- plums\n- cherries\n- quinces\n- grapes",
         "part 1: harbour\npart 2: customs\npart 3: warehouse\npart 4: station",
+        "commits 4f2a91bc, 77ab01d2, 90cc31ef, 1b2c3d4e and 5f60718a of release-2026",
+        "See IMG_20261118_0915, IMG_20261118_0916, IMG_20261118_0917 and DSC_0041 for the hall.",
+        "Tickets AB12CD34, EF56GH78, IJ90KL12, MN34OP56 and QR78 are paid.",
         "id,hash\n1,9f86d081884c7d65\n2,2c26b46b68ffc68f\n3,fcde2b2edba56bf4\n4,baa5a0964d3320fb",
         "9f86d081-884c-7d65-9a2f-eaa0c55ad015 and 2c26b46b-68ff-c68f-f99b-453c1d304134",
         "Key fingerprint = 4AEE 18F8 3AFD EB23 4AEE 18F8 3AFD EB23 4AEE 18F8",
