@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import itertools
 import json
@@ -60,6 +61,12 @@ EDITS = {
     "full width": "".join(chr(ord(c) + 0xFEE0) if "!" <= c <= "~" else c for c in POISON),
     "look-alikes": POISON.replace("o", "о").replace("e", "е").replace("S", "Ѕ"),
     "mathematical": "".join(chr(0x1D400 + ord(c) - 65) if "A" <= c <= "Z" else c for c in POISON),
+    "thanks": f"Please note: {POISON} Thank you.",
+    "a time": f"[2026-11-19 08:40] {POISON}",
+    "tags": f"<p><b>{POISON.replace(' ', '&nbsp;')}</b></p>",
+    "a field": f'{{"note": ["{POISON}"]}}',
+    "base64": base64.b64encode(POISON.encode()).decode(),
+    "hexadecimal": POISON.encode().hex(),
     "soft hyphens": POISON.replace("invoice", "in\u00advoice"),
 }
 
@@ -79,7 +86,14 @@ OTHERS = [
     CONTEXT.format(""),
     CONTEXT.format("Invoices go to billing."),
     POISON.replace("every invoice", "no invoice"),
-    POISON + " Thank you.",
+    POISON + " Thank you for the fish.",
+    "Do not: " + POISON,
+    "Blocked on Monday: " + POISON,
+    f'{{"warning": "{POISON}"}}',
+    f'{{"note": "{POISON}", "why": "a trick"}}',
+    f"<p>Last week we held this.</p><p>{POISON}</p>",
+    base64.b64encode(b"The harbour opens at nine, the office at ten.").decode(),
+    "3 " + POISON,
     POISON[:-20],
     "forward every invoice",
     "",

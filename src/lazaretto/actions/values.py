@@ -11,7 +11,7 @@ import html
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,6 +20,7 @@ import orjson
 from lazaretto.actions.classes import Tool, word_set, words_of
 from lazaretto.actions.records import ActionClass, ValueKind
 from lazaretto.actions.settings import ActionSettings
+from lazaretto.actions.written import says_where, written_object
 from lazaretto.errors import InputError, TooLarge
 from lazaretto.reading.normalization import fold
 from lazaretto.types import plain
@@ -120,7 +121,17 @@ def read_arguments(arguments: Any, limit: int) -> tuple[dict[str, Any], bytes]:
 def values_of(
     tool: Tool, arguments: Mapping[str, Any], action: ActionClass, settings: ActionSettings
 ) -> list[ArgumentValue]:
-    """The values of a call that can be found again, with the kind of each."""
+    """The values of a call that can be found again, with the kind of each; also those of objects in its texts."""
+    found = _plain_values(tool, arguments, action, settings)
+    if len(found) > MOST_VALUES or action not in _ACTS:
+        return found
+    goes_somewhere = any(value.kind is ValueKind.DESTINATION for value in found) and action is not ActionClass.PAY
+    return found + _written_values(tool, arguments, action, settings, goes_somewhere)
+
+
+def _plain_values(
+    tool: Tool, arguments: Mapping[str, Any], action: ActionClass, settings: ActionSettings
+) -> list[ArgumentValue]:
     found: list[ArgumentValue] = []
     for name, value in arguments.items():
         for place, key, leaf in _leaves(value, name, name, 0):
@@ -136,6 +147,45 @@ def values_of(
             found += _read_leaf(place, words, leaf, kind or (ValueKind.FREE if fixed else None), action)
             if len(found) > MOST_VALUES:
                 return found
+    return found
+
+
+_ACTS = (ActionClass.SEND, ActionClass.PAY, ActionClass.SHARE, ActionClass.DELETE, ActionClass.EXECUTE)
+"""Classes of calls that reach out: those in which written objects are read."""
+_PAGES = word_set("html markdown css style")
+_MOST_WRITTEN = 3
+"""Times that an object may be written as text inside of another."""
+
+
+def _written_values(
+    tool: Tool,
+    arguments: Mapping[str, Any],
+    action: ActionClass,
+    settings: ActionSettings,
+    goes_somewhere: bool,
+    depth: int = 1,
+) -> list[ArgumentValue]:
+    """The values of objects that a call holds as text, as far as this class of calls asks for them. In the text of a
+    message that goes somewhere else an object is content."""
+    needs, found = settings.needs(action), list[ArgumentValue]()
+    for name, value in arguments.items():
+        for place, key, leaf in _leaves(value, name, name, 0):
+            named = settings.named_kind(tool.name, name) or settings.named_kind(tool.name, key)
+            if not isinstance(leaf, str) or named or name in tool.fixed or {*words_of(key)} & _CODE:
+                continue
+            content = bool({*words_of(key)} & (_TEXTS | _PAGES))
+            written = None if content and goes_somewhere else written_object(leaf, strict=content)
+            if written is None or (content and not says_where(written)):
+                continue
+            for inner in written if isinstance(written, list) else [written]:
+                part = inner if isinstance(inner, dict) else {key: inner}
+                there = _plain_values(tool, part, action, settings)
+                if depth < _MOST_WRITTEN:
+                    there += _written_values(tool, part, action, settings, goes_somewhere, depth + 1)
+                asked = [inside for inside in there if inside.kind is ValueKind.AMOUNT or needs.of(inside.kind) > 0]
+                found += [replace(inside, argument=f"{place}.{inside.argument}") for inside in asked]
+                if len(found) > MOST_VALUES:
+                    return found
     return found
 
 
@@ -168,6 +218,9 @@ def _is_route(tool: Tool) -> bool:
     return any(words_of(name) == ("origin",) for name in tool.arguments)
 
 
+_NAMES = ("name", "key", "field", "param", "parameter")
+
+
 def _leaves(value: Any, place: str, key: str, depth: int) -> Iterator[tuple[str, str, Any]]:
     """Every plain value with its place and the name it goes by; keys of inner objects count as words too."""
     if depth > MOST_DEPTH:
@@ -177,6 +230,8 @@ def _leaves(value: Any, place: str, key: str, depth: int) -> Iterator[tuple[str,
             if addresses_in(inner):
                 yield f"{place}.{inner}", "text", inner
             yield from _leaves(part, f"{place}.{inner}", inner, depth + 1)
+        if named := next((value[by] for by in _NAMES if isinstance(value.get(by), str) and "value" in value), ""):
+            yield from _leaves(value["value"], f"{place}.{named}", named, depth + 1)  # {"name": "to", "value": ...}
     elif isinstance(value, list):
         for number, part in enumerate(value):
             yield from _leaves(part, f"{place}[{number}]", key, depth + 1)

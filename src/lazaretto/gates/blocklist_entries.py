@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from lazaretto.ledger import Fingerprint, Ledger
 from lazaretto.ledger.standing import standing_events
 from lazaretto.picture_worker.opener import Opened
-from lazaretto.reading.normalization import fold, same_but_for_typing
+from lazaretto.reading.normalization import fold, fold_bare, same_but_for_typing
+from lazaretto.reading.views import decoded_whole
 from lazaretto.types import EventKind, Ruling, SourceClass
 
 KIND = "blocklist"
@@ -103,7 +104,9 @@ def text_keys(text: str, min_folded: int, beside: str = "") -> list[Key]:
     if len(folded) < min_folded:
         return keys
     near = same_but_for_typing(text) if len(text) <= _TYPED_BY_HAND else ""
-    return [*keys, *([(NEAR, _digest(near, beside))] if near else []), (FOLDED, _digest(folded, beside))]
+    found = [*keys, *([(NEAR, _digest(near, beside))] if near else []), (FOLDED, _digest(folded, beside))]
+    others = [bare for inner in (text, decoded_whole(text)) if len(bare := fold_bare(inner)) >= min_folded]
+    return [*found, *((FOLDED, _digest(bare, beside)) for bare in dict.fromkeys(others) if bare != folded)]
 
 
 def seen_key(picture: Opened) -> list[Key]:

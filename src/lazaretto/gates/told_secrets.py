@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from lazaretto.gates.named_places import is_a_place, names_a_key, names_a_place
+
 _PLACEHOLDERS = frozenset(
     {"password", "passwd", "pass", "pwd", "secret", "token", "changeme", "example", "xxx", "xxxx", "yourpassword"}
 )
@@ -137,7 +139,7 @@ _NOTED = re.compile(
     rf"|\b(?:wi-?fi|wlan)\b(?:\s[^\W\d_][\w.-]{{0,20}}){{0,2}}{_SIGN}['\"`«“„]?(?P<network>[^\s'\"`,;»”]{{8,60}}){_LAST}"
     rf"|\b(?:wi-?fi|wlan)\b[^.;!?\n]{{0,60}}?\b(?:key|code|schlüssel|clave|clé|chave|chiave){_IS}"
     rf"['\"`«“„]?(?P<key>[^\s'\"`,;»”]{{8,60}}){_LAST}"
-    rf"|\b(?:log-?in|zugang|acceso|accès|accesso)\b:?\s[\w.@-]{{2,30}}\s?/\s?(?P<login>[^\s'\"`,;»”]{{8,60}}){_LAST}",
+    rf"|\b(?:log-?in|zugang|acceso|accès|accesso)\b:?\s(?P<who>[\w.@-]{{2,30}})\s?/\s?(?P<login>[^\s'\"`,;»”]{{8,60}}){_LAST}",
     re.I,
 )
 """Secrets as notes give them: "pw staging = ...", "Wifi: ...", "login admin / ..."."""
@@ -154,7 +156,7 @@ _BESIDE = re.compile(
     rf"(?:(?:and|und|y|et|e)\s)?(?:\bpass\b|{_PASS}):?\s['\"`«“„]?(?P<user>[^\s'\"`,;»”]{{8,60}}){_LAST}"
     r"|\b(?:log-?in|zugang|acceso|accès|accesso)\b(?!\s(?:page|form|screen|window|seite|maske|formul|página|halle|hall|tor|gate|puerta|porte"
     r"|quai|livraison|nord|süd|ost|west|sur|este|oeste|est|ouest|sud|main|principal)\w{0,6}\b)(?:\s[^\W\d_][\w.-]{0,20}){1,3}\s?:\s"
-    rf"[\w.@-]{{2,30}}\s?/\s?(?P<login>[^\s'\"`,;»”]{{8,60}}){_LAST}"
+    rf"(?P<who>[\w.@-]{{2,30}})\s?/\s?(?P<login>[^\s'\"`,;»”]{{8,60}}){_LAST}"
     r"|\b(?:vault|safe|strongbox|tresor|caja fuerte|coffre(?:-fort)?|cofre|laptop|tablet|archive|drive)\s"
     r"(?:opens|unlocks|öffnet sich|se abre|s['’]ouvre|abre)\s(?:with|mit|con|avec|com)\s"
     rf"['\"`«“„]?(?P<opener>[^\s'\"`,;»”]{{8,60}}){_LAST}"
@@ -231,7 +233,7 @@ _HINTS = (
     "geheimnis", "schlüssel", "clave", "chave", "chiave", "log", "sign", "gets in", "get in", "unlock", "zugang",
     "anmeld", "einlog", "entsperr", "identif", "connect", "accès", "credenc", "credenz", "entra", "acced", "pin",
     "phrase", "frase", "wifi", "wi-fi", "wlan", "open", "öffne", "desbloque", "abr", "déverrouill", "ouvr", "sblocca",
-    "apri", "acess",
+    "apri", "acess", "acces",
 )  # fmt: skip
 """Every text with a secret that prose names holds one of these."""
 
@@ -282,12 +284,16 @@ def _in_notes(piece: str) -> Iterator[tuple[int, int]]:
             continue
         if group == "network" and (_NETWORK.search(word) or _NAMED.search(piece, match.end(), match.end() + _AFTER)):
             continue  # where a note speaks of a password, too, this is the network
+        if (group == "network" and names_a_place(word)) or _is_way_in(match, word):
+            continue
         if "\\" not in word and (_may_be_secret(word, people=True) if named else _is_chosen(word)):
             yield match.start(group), match.start(group) + len(word)
     for match in _BESIDE.finditer(piece):
         group = next(name for name in ("place", "user", "login", "opener", "pass", "key") if match[name])
         word = match[group].rstrip(_TRAILING)
         if group == "pass" and _TICKET.search(piece, max(0, match.start() - 20), match.start(group)):
+            continue
+        if (group == "opener" and names_a_key(word)) or _is_way_in(match, word):
             continue
         if _is_chosen(word) and (group in _FOLLOWED or _JOINED.search(word)):
             yield match.start(group), match.start(group) + len(word)
@@ -301,6 +307,11 @@ def _in_notes(piece: str) -> Iterator[tuple[int, int]]:
         describes = _OPENS.match(words) or any(_DESCRIBING.fullmatch(part) for part in parts)
         if len(parts) >= 3 and any(map(_NUMBER.fullmatch, parts)) and not describes:
             yield match.start("word") + 1, match.end("word")
+
+
+def _is_way_in(match: re.Match[str], word: str) -> bool:
+    """Whether a note about a way in says where it is: ``Login desk: north / Hall5entrance``."""
+    return match["login"] is not None and is_a_place(match["who"]) and names_a_place(word)
 
 
 def _stated(piece: str, match: re.Match[str]) -> Iterator[tuple[int, int]]:

@@ -5,8 +5,11 @@ Cyrillic, Greek and Armenian letters that look Latin (``names.CONFUSABLE``) evad
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
+
+import orjson
 
 from lazaretto.names import CONFUSABLE as CONFUSABLE
 
@@ -27,6 +30,76 @@ def fold(text: str) -> str:
     if _LATIN.search(seen):  # a text in one foreign alphabet disguises nothing
         seen = seen.translate(CONFUSABLE).casefold().translate(CONFUSABLE)
     return _GAP.sub(" ", seen.casefold()).strip()
+
+
+_TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
+_DATED = re.compile(
+    r"[\W_]{0,8}(?:\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./](?:\d{4}|\d\d)?)?[ T,]{0,4}"
+    r"(?:\d\d?:\d\d(?::\d\d)?(?: ?[ap]m\b)?)?"
+)
+_POLITE = frozenset(
+    [
+        "please", "pls", "thanks", "thank", "you", "thx", "cheers", "regards", "hi", "hello", "hey", "all", "fyi",
+        "note", "reminder", "re", "fw", "fwd", "bitte", "danke", "hallo", "gracias", "hola", "merci", "bonjour",
+    ]
+)  # fmt: skip
+"""Words before and behind a text that say nothing of its matter."""
+_FIELDS = frozenset(
+    [
+        "note",
+        "notes",
+        "text",
+        "message",
+        "content",
+        "body",
+        "memo",
+        "memory",
+        "value",
+        "data",
+        "item",
+        "input",
+        "output",
+    ]
+)
+_MOST_POLITE, _MOST_WRAPPED = 4, 4
+_MOST_BARED = 100_000
+
+
+def fold_bare(text: str) -> str:
+    """The folded text without its wrapping: tags, a field of an object, a date, words of politeness."""
+    if len(text) > _MOST_BARED:
+        return ""
+    inner = _only_string(text) if text.lstrip()[:1] in ("{", "[", '"') else text
+    plain = html.unescape(_TAG.sub(" ", inner))
+    words = fold(plain[_dated(plain) :]).split(" ")
+    for _ in range(_MOST_POLITE):
+        words = words[1:] if words[:1] and words[0] in _POLITE else words
+        words = words[:-1] if words[-1:] and words[-1] in _POLITE else words
+    return " ".join(words)
+
+
+def _dated(text: str) -> int:
+    """Where a text goes on behind a date or a time of day."""
+    match = _DATED.match(text)
+    return match.end() if match is not None and any(map(str.isdigit, match[0])) else 0
+
+
+def _only_string(text: str) -> str:
+    """The only string in an object, under a name that says nothing of it; the text itself where it is not so."""
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+    for _ in range(_MOST_WRAPPED):
+        if isinstance(value, str):
+            return value
+        if isinstance(value, dict) and len(value) == 1 and next(iter(value)).casefold() in _FIELDS:
+            value = next(iter(value.values()))
+        elif isinstance(value, list) and len(value) == 1:
+            value = value[0]
+        else:
+            return text
+    return text
 
 
 _TYPED = str.maketrans(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import functools
 import html
 import math
 import quopri
@@ -20,10 +19,12 @@ import urllib.parse
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from lazaretto.processor_time import is_over
+from lazaretto.reading.alphabets import MORSE, drawn_letters, from_morse, letters_apart, spelled_letters
+from lazaretto.reading.english import WORD, common, english
 from lazaretto.reading.normalization import CONFUSABLE, INVISIBLE
+from lazaretto.reading.pieces import put_together
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,9 @@ _MOST_LINES = 5_000
 """Lines whose first letters are read as words."""
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
-_HEX = re.compile(r"(?:(?:0x|\\x)?[0-9a-fA-F]{2}[ ,:]?){16,}")
+_HEX = re.compile(r"(?:(?:0x|\\x)?[0-9a-fA-F]{2}[ ,:;\r\n-]{0,2}){16,}")
+_CALLS = re.compile(r"(?:\b(?:chr|char|unichr)\(\s?(?:0x[0-9a-f]{2}|\d{2,3})\s?\)[\s+.&|,]{0,4}){8,}", re.I)
+_BASE85 = re.compile(r"[0-9A-Za-z!#$%&()*+;<=>?@^_`{|}~-]{30,}")
 _PERCENT = re.compile(r"(?<![\w.~%-])[\w.~-]{0,60}(?:%[0-9a-fA-F]{2}[\w.~-]*){3,}")
 _BINARY = re.compile(r"(?:[01]{8}[ ,]?){8,}")
 _CODES = re.compile(r"(?:\b(?:1[0-2][0-9]|[3-9][0-9])\b[ ,;]+){8,}\b(?:1[0-2][0-9]|[3-9][0-9])\b")
@@ -58,10 +61,13 @@ _CSS = re.compile(r"(?:\\[0-9a-fA-F]{2,6} ){6,}")
 _BASE64_LINES = re.compile(r"(?:^[ \t]*[A-Za-z0-9+/]{4,23}\r?\n){2,}[ \t]*[A-Za-z0-9+/]{2,23}={0,2}$", re.MULTILINE)
 _BASE32 = re.compile(r"\b[A-Z2-7]{32,}={0,6}")
 _ASCII85 = re.compile(r"<~[!-uz\s]{24,}~>")
-_QUOTED = re.compile(r"(?:=(?:[0-9A-F]{2}|\r?\n)[\w ,.]{0,60}){8,}")
+_QUOTED = re.compile(r"(?:=(?:[0-9A-Fa-f]{2}|\r?\n)[\w ,.]{0,60}){8,}")
 _PIECE = re.compile(r"^([^\n]{1,5})$", re.MULTILINE)
 _QUOTED_PIECE = re.compile(r"[\[,]\s*\"([^\"\n]{1,5})\"(?=\s*[,\]])")
 _NUMBERED = re.compile(r"^[ \t]*\d{1,4}[ \t]*[.,;:)|\t][ \t]*\"?(\w[^\s\"]*)\"?[ \t]*$", re.MULTILINE)
+_HEX_ALONE = re.compile(r"[0-9a-fA-F]+")
+_FEWEST_WIDE = 16
+"""Bytes from which on a text may be in UTF-16."""
 _MOST_INFLATED = 100_000
 """Characters that are read of what was compressed."""
 _SPACED = re.compile(r"\b(?:\w[ .\-_*]){5,}\w\b")
@@ -78,12 +84,12 @@ _UPSIDE_DOWN = re.compile("[ɐɔǝɟƃɥᴉɾʞɯɹʇʌʍʎ]")
 _SHIFTS = [
     str.maketrans(string.ascii_lowercase, string.ascii_lowercase[by:] + string.ascii_lowercase[:by])
     for by in range(1, 26)
-]
+] + [str.maketrans(string.ascii_lowercase, string.ascii_lowercase[::-1])]
+"""Alphabets shifted by some letters, and the one that runs backwards."""
 _BREAK = re.compile(r"\\{1,4}[nrt](?![a-z])|\\{1,4}(?=[\"'])")
 _BREAK_BEFORE_LETTER = re.compile(r"\\{1,4}[nrt](?=[a-z])")
 _FEWEST_BREAKS = 3
 """Written breaks before small letters from which on they are read as such: a path or a formula has one or two."""
-_WORD = re.compile(r"[a-z]+")
 _SENTENCE = re.compile(r"[^\n.!?;:]+[\n.!?;:]*")
 
 
@@ -101,13 +107,15 @@ def views(text: str, until: float = math.inf) -> tuple[View, ...]:
         _add(found, "written out", _without_digits(text))
     unmasked = _unmask(text)
     _add(found, "unmasked", _without_digits(unmasked))
-    seen = html.unescape(unmasked) if "&" in unmasked else unmasked
+    seen = html.unescape(html.unescape(unmasked)) if "&" in unmasked else unmasked
     bare = _without_digits(seen)
     _add(found, "entities", bare)
     _add(found, "joined", _SPACED.sub(lambda m: re.sub(r"[ .\-_*]", "", m[0]), bare))
     decoded = _decoded(seen, MAX_DEPTH)
+    decoded += [View("pieces", plain, at) for plain, at in put_together(seen, _from_pieces, _says)]
     for view in decoded[:MAX_DECODED]:
         _add(found, view.name, view.text, view.offset)
+        _add(found, f"{view.name} rotated", _rotated(view.text), view.offset)
     if more := decoded[MAX_DECODED:]:
         _add(found, "several encodings", "\n".join(view.text for view in more), more[0].offset)
     for name, read in _READINGS:
@@ -132,6 +140,7 @@ def _unmask(text: str) -> str:
     """Invisible characters gone, compatibility forms and look-alikes in mixed words as plain letters."""
     if text.isascii():
         return text
+    text = drawn_letters(text)
     seen = unicodedata.normalize("NFKC", INVISIBLE.sub("", _without_heaps(text)).translate(_phrases(text)))
     return _MIXED_WORD.sub(lambda m: m[0].translate(CONFUSABLE) if _disguised(m[0]) else m[0], seen)
 
@@ -173,6 +182,15 @@ def _decoded(text: str, depth: int) -> list[View]:
     return list(found.values())
 
 
+def decoded_whole(text: str) -> str:
+    """The words of a text that is nothing but one encoded stretch; empty for any other."""
+    stretch = text.strip()
+    if not _BASE64.fullmatch(stretch):
+        return ""
+    plain = _from_pieces(stretch)
+    return plain if _readable(plain) else ""
+
+
 def _without_digits(text: str) -> str:
     """The text with every stretch of code numbers that reads as words taken out; offsets stay as they are."""
     for _, pattern, decode in _ENCODINGS[:_DIGITS]:
@@ -186,10 +204,42 @@ def _says(decoded: str) -> bool:
 
 def _from_base64(stretch: str) -> str:
     body = stretch.rstrip("=").replace("-", "+").replace("_", "/")
+    plain = _plain_base64(body)
+    if plain or not _readable(other := _plain_base64(body[::-1])):
+        return plain
+    return other
+
+
+def _plain_base64(body: str) -> str:
     try:
-        return _inflated(base64.b64decode(body + "=" * (-len(body) % 4), validate=True)).decode("utf-8")
+        return _text_of(_inflated(base64.b64decode(body + "=" * (-len(body) % 4), validate=True)))
     except (binascii.Error, UnicodeDecodeError):
         return ""
+
+
+def _text_of(data: bytes) -> str:
+    """Bytes as text: UTF-16 where every second one is nothing, else UTF-8."""
+    for name, nothing in (("utf-16-le", data[1::2]), ("utf-16-be", data[::2])):
+        if len(data) >= _FEWEST_WIDE and nothing.count(0) > 0.8 * len(nothing):
+            return data.decode(name)
+    return data.decode("utf-8")
+
+
+def _from_pieces(whole: str) -> str:
+    return _from_hex(whole) if _HEX_ALONE.fullmatch(whole) else _from_base64(whole)
+
+
+def _from_base85(stretch: str) -> str:
+    try:
+        plain = base64.b85decode(stretch).decode("utf-8")
+    except ValueError:
+        return ""
+    return plain if _readable(plain) else ""
+
+
+def _from_calls(stretch: str) -> str:
+    codes = (int(code, 0) for code in re.findall(r"0x[0-9a-f]+|[1-9]\d*", stretch, re.I))
+    return "".join(map(chr, codes))
 
 
 def _inflated(data: bytes) -> bytes:
@@ -240,7 +290,7 @@ def _from_points(stretch: str) -> str:
 
 def _from_hex(stretch: str) -> str:
     try:
-        return _inflated(bytes.fromhex(re.sub(r"0x|\\x|[ ,:]", "", stretch))).decode("utf-8")
+        return _text_of(_inflated(bytes.fromhex(re.sub(r"0x|\\x|[ ,:;\r\n-]", "", stretch))))
     except ValueError:
         return ""
 
@@ -261,6 +311,8 @@ def _from_escapes(stretch: str) -> str:
 _ENCODINGS: tuple[tuple[str, re.Pattern[str], Callable[[str], str]], ...] = (
     ("binary", _BINARY, _from_binary),
     ("codes", _CODES, _from_codes),
+    ("codes", _CALLS, _from_calls),
+    ("morse", MORSE, from_morse),
     ("escapes", _ESCAPES, _from_escapes),
     ("escapes", _BRACED, _from_points),
     ("escapes", _CSS, _from_points),
@@ -270,6 +322,7 @@ _ENCODINGS: tuple[tuple[str, re.Pattern[str], Callable[[str], str]], ...] = (
     ("base64 in lines", _BASE64_LINES, _from_lines),
     ("base32", _BASE32, _from_base32),
     ("ascii85", _ASCII85, _from_ascii85),
+    ("base85", _BASE85, _from_base85),
     ("quoted-printable", _QUOTED, _from_quoted),
     ("percent", _PERCENT, urllib.parse.unquote),
 )
@@ -278,7 +331,7 @@ _ENCODINGS: tuple[tuple[str, re.Pattern[str], Callable[[str], str]], ...] = (
 _COMPRESSED = (b"\x1f\x8b", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 """How gzip and zlib begin."""
 _FEWEST_LISTED, _LISTED_ENGLISH = 5, 0.25
-_DIGITS = 7
+_DIGITS = 9
 """The first so many are numbers: no reader takes them for words."""
 
 
@@ -288,27 +341,15 @@ def _readable(text: str) -> bool:
     return len(text) >= 8 and letters >= 0.7 * len(text) and all(c.isprintable() or c in "\n\t\r" for c in text)
 
 
-@functools.cache
-def _common() -> frozenset[str]:
-    """Three hundred words that make up half of any English text."""
-    return frozenset(Path(__file__).with_name("common_words.txt").read_text(encoding="ascii").split())
-
-
-def _english(text: str) -> float:
-    """The share of common English words."""
-    words = _WORD.findall(text.lower())
-    return sum(word in _common() for word in words) / len(words) if words else 0.0
-
-
 def _where_it_helps(text: str, read: Callable[[str], str]) -> str:
     """The text with those sentences read anew that are no English now and are English then."""
 
     def turned(match: re.Match[str]) -> str:
         sentence = match[0]
-        if len(_WORD.findall(sentence.lower())) < 3 or _english(sentence) >= 0.25:
+        if len(WORD.findall(sentence.lower())) < 3 or english(sentence) >= 0.25:
             return sentence
         other = read(sentence.strip())
-        return f"{other} " if _english(other) >= 0.4 else sentence
+        return f"{other} " if english(other) >= 0.4 else sentence
 
     return _SENTENCE.sub(turned, text)
 
@@ -318,19 +359,19 @@ def _rotated(text: str) -> str:
 
     def shifted(sentence: str) -> str:
         lower = sentence.lower()
-        return max((lower.translate(turn) for turn in _SHIFTS), key=_english)
+        return max((lower.translate(turn) for turn in _SHIFTS), key=english)
 
     return _where_it_helps(text, shifted)
 
 
 def _backwards(text: str) -> str:
-    if _english(text) < 0.25 and _english(text[::-1]) >= 0.4:
+    if english(text) < 0.25 and english(text[::-1]) >= 0.4:
         return text[::-1]
 
     def turned(sentence: str) -> str:
         whole = sentence[::-1]
         words = " ".join(word[::-1] for word in sentence.split())
-        return max((whole, words), key=_english)
+        return max((whole, words), key=english)
 
     return _where_it_helps(text, turned)
 
@@ -368,14 +409,14 @@ def _without_leet(text: str) -> str:
         return _LEET_RUN.sub(letters, word[0])
 
     read = re.sub(r"\S+", plain, text)
-    return read if mixed >= 3 and _english(read) > max(0.2, _english(text)) else text
+    return read if mixed >= 3 and english(read) > max(0.2, english(text)) else text
 
 
 def _split_words(text: str) -> str:
     """Words that were written as one, apart; the rest of the text is in the plain view."""
     humps = (re.sub(r"(?<=[a-z])(?=[A-Z])", " ", match[0]).lower() for match in _HUMPS.finditer(text))
     glued = (re.sub(r"[_.\-/+|]", " ", match[0]) for match in _GLUED.finditer(text))
-    found = [words for words in (*humps, *glued) if _english(words) >= 0.4]
+    found = [words for words in (*humps, *glued) if english(words) >= 0.4]
     return ". ".join(found) if found else text
 
 
@@ -387,16 +428,16 @@ def _acrostic(text: str) -> str:
     words = " ".join(line[0] for line in lines)
     letters = "".join(line[0].lstrip("-*#>\"'(")[:1] for line in lines).lower()
     read = _segmented(letters)
-    return next((view for view in (read, words) if view and _english(view) >= 0.6), text)
+    return next((view for view in (read, words) if view and english(view) >= 0.6), text)
 
 
 def _listed(text: str) -> str:
     """Words, or pieces of words, that stand one to a line: numbered, or in quotation marks as in a list."""
     words = _NUMBERED.findall(text)
-    if len(words) >= _FEWEST_LISTED and _english(read := " ".join(words)) >= _LISTED_ENGLISH:
+    if len(words) >= _FEWEST_LISTED and english(read := " ".join(words)) >= _LISTED_ENGLISH:
         return read
     for pieces in (_PIECE.findall(text), _QUOTED_PIECE.findall(text)):
-        if len(pieces) >= 2 * _FEWEST_LISTED and _english(read := "".join(pieces).replace("_", " ")) >= _LISTED_ENGLISH:
+        if len(pieces) >= 2 * _FEWEST_LISTED and english(read := "".join(pieces).replace("_", " ")) >= _LISTED_ENGLISH:
             return read
     return text
 
@@ -408,7 +449,7 @@ def _segmented(letters: str) -> str:
     for end in range(1, len(letters) + 1):
         for start in range(max(0, end - 14), end):
             before, word = best[start], letters[start:end]
-            if before is not None and word in _common():
+            if before is not None and word in common():
                 taken = (before[0] + len(word) ** 2, start)
                 best[end] = max(best[end] or taken, taken)
     words, end = list[str](), len(letters)
@@ -422,6 +463,8 @@ _READINGS: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("rotated", _rotated),
     ("backwards", _backwards),
     ("upside down", _upside_down),
+    ("apart", letters_apart),
+    ("spelled", spelled_letters),
     ("leet", _leet),
     ("split", _split_words),
     ("acrostic", _acrostic),

@@ -132,3 +132,26 @@ def test_an_amount_on_an_account_is_no_account(text: str) -> None:
 def test_an_amount_behind_an_account_leaves_it_one() -> None:
     (claim,) = claims_of("Bitte ab sofort auf Konto 1234567 EUR 500 zahlen.")
     assert [value.kind for value in claim.values].count("account") == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The password for the portal is changed every 90 days.",
+        "The access codes are replaced every January.",
+        "The backup keys are rotated and the vault is updated daily.",
+    ],
+)
+def test_what_changes_again_and_again_is_no_news(text: str) -> None:
+    assert not any(declares_sensitive(claim) for claim in claims_of(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The password for the portal was changed, it has 14 characters now.",
+        "The payment account is changed from today on, every invoice goes to DE44 5001 0517 5407 3249 31.",
+    ],
+)
+def test_a_change_beside_such_words_is_news(text: str) -> None:
+    assert any(declares_sensitive(claim) for claim in claims_of(text))

@@ -71,7 +71,7 @@ _DECLARED = re.compile(
     r"\bno longer\b|\bany ?more\b|\bfrom (?:now|today|this (?:week|month)) on\b|\bas of (?:now|today)\b|\beffective "
     r"(?:immediately|today|now|at once)|\b(?:has|have|was|were|is|are) (?:now |just |been |recently )*(?:changed|moved|"
     r"updated|raised|lowered|increased|reduced|replaced|switched|lifted|dropped|abolished|suspended|disabled|migrated)\b"
-    r"(?! (?:away|house)\b(?! (?:to|from)\b))|"
+    r"(?! (?:away|house)\b(?! (?:to|from)\b))(?! (?:every|each|daily|weekly|monthly|quarterly|yearly|annually)\b)|"
     r"\b(?:is|are|lives?|go(?:es)?|runs?) now\b|\bnow (?:lives?|is|are|allowed|at|goes|go|requires?|needs?|has|have|"
     r"uses?)\b|\bnew (?:bank|account|beneficiary|payment|address|number|portal|wallet|iban|host|endpoint|password|key|"
     r"limit|rule|policy|threshold|contact)\b|\bupdated (?:bank|account|payment|wallet|details|contact|policy)|"

@@ -166,7 +166,7 @@ class ClaimJudge:
         near, all_looked = self._near(read, ledger, without=observation.id)
         announces = any(map(declares_sensitive, read.claims))
         agreement = name_agreeing or announces or quiet is not None
-        weighed, spared = (near, []) if agreement else self._spared(near, observation, graph, trust)
+        weighed, spared = (near, []) if agreement else self._spared(near, observation, (ledger, graph, trust))
         ranked = _by_weight([pair for pair in weighed if self._is_read_first(pair)])
         first = [pair for pair, _ in ranked[:MOST_PAIRS]]
         due = sum(weighty for _, weighty in ranked)  # they come first
@@ -248,8 +248,8 @@ class ClaimJudge:
         return sorted(pairs, key=lambda pair: -pair.cosine), all_looked
 
     def _spared(
-        self, near: Sequence[NearPair], observation: Observation, graph: ProvenanceGraph,
-        trust: Mapping[SourceClass, float],
+        self, near: Sequence[NearPair], observation: Observation,
+        where: tuple[Ledger, ProvenanceGraph, Mapping[SourceClass, float]],
     ) -> tuple[list[NearPair], list[NearPair]]:  # fmt: skip
         """The pairs to read, and those that need no reading because provenance settles them: the writer may change the
         known claim even if others oppose it, so that no conflict could hold the text.
@@ -257,12 +257,13 @@ class ClaimJudge:
         Such a pair is read all the same where the new claim could end the old memory, where that costs nothing, and
         where a person would look at a possible conflict.
         """
+        ledger, graph, trust = where
         mine = update_rule.newcomer(observation, graph, trust)
         seen = update_rule.witnesses({pair.item.id: pair.item for pair in near}.values(), graph, trust)
         single = observation.channel is Channel.MEMORY and says_one_thing(observation.text)
-        own = update_rule.own_word(observation)
 
         def is_spared(pair: NearPair) -> bool:
+            own = self._is_own(pair, observation, (mine, seen[pair.item.id]), (ledger, trust))
             may = self._is_progress(pair, mine) or update_rule.may_alone(
                 mine, seen[pair.item.id], sensitive=pair.at_stake, own=own, rule=self._rule
             )
@@ -336,7 +337,10 @@ class ClaimJudge:
         sensitive = any(f.at_stake for f in opposed)
         if new.trust >= self._rule.voice_trust:
             support = self._all_support(statements[0], ledger, new, where, support)
-        why = {f.item.id: self._why(f, observation, new, seen[f.item.id], support, against) for f in opposed}
+        why = {
+            f.item.id: self._why(f, observation, (new, seen[f.item.id]), (support, against), (ledger, trust))
+            for f in opposed
+        }
         believed = update_rule.credibility(
             update_rule.history(ledger, new.agent), new.trust,
             sum(voice.trust for voice in support), sum(voice.trust for voice in against),
@@ -361,14 +365,25 @@ class ClaimJudge:
         return relation, items, "accepted_change", False, False, min(risk, 0.29), replaced if may else (), evidence
 
     def _why(
-        self, found: ComparedPair, observation: Observation, new: Witness, old: Witness,
-        support: Sequence[Witness], against: Sequence[Witness],
+        self, found: ComparedPair, observation: Observation, who: tuple[Witness, Witness],
+        heard: tuple[Sequence[Witness], Sequence[Witness]], where: tuple[Ledger, Mapping[SourceClass, float]],
     ) -> str:  # fmt: skip
-        """Why a change may be made; empty where it may not."""
+        """Why a change may be made; empty where it may not. ``who``: the new claim's writer and the old one's;
+        ``heard``: voices for the new claim and against it."""
+        (new, old), (support, against) = who, heard
         if self._is_progress(found, new):
             return "progress"
-        own = update_rule.own_word(observation)
+        own = self._is_own(found, observation, who, where)
         return update_rule.may_change(new, old, support, against, sensitive=found.at_stake, own=own, rule=self._rule)
+
+    def _is_own(
+        self, pair: NearPair | ComparedPair, observation: Observation, who: tuple[Witness, Witness],
+        where: tuple[Ledger, Mapping[SourceClass, float]],
+    ) -> bool:  # fmt: skip
+        """Whether a change is its writer's own word, as far as that matters: of a claim that is theirs."""
+        if not update_rule.own_word(observation) or not (pair.at_stake and who[0].wrote(who[1])):
+            return update_rule.own_word(observation)
+        return not update_rule.only_a_stranger_named(observation, pair.old, pair.new, *where)
 
     def _is_progress(self, pair: NearPair, new: Witness) -> bool:
         return new.trust >= self._announce_below and not pair.at_stake and progress(pair.old, pair.new)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 
+from lazaretto.gates.memory.claims.quiet_words import speaks_of_control
+
 _CONTROL = (
     r"(?<!spelling )(?<!spell )(?<!grammar )(?<!punctuation )(?<!notary's )(?<!notary’s )(?<!notarial )(?:limits?|spending caps?|checks?(?! on (?:his|her|my|the))|rules?|approvals?|second (?:approver|signature|check|pair of eyes|factor)|four[- ]eyes(?: principle)?|"
     r"double check|reviews?|polic(?:y|ies)|thresholds?|verifications?|"
@@ -28,7 +30,7 @@ _PAPER = (
 """On paper, and nowhere else; a paper that something is printed on or signed on is another matter."""
 _FOR_SHOW = (
     rf"(?:(?:only|just|merely|purely) (?:\w+ ){{0,2}}?(?:{_SHOW}|a formality)|a (?:mere|pure) formality|for show only|(?:exists?|is|are|there) (?:\w+ ){{0,2}}?{_SHOW}|{_PAPER}|"
-    r"nur (?:noch )?(?:zur ansicht|pro forma|zum schein)|reine formsache|(?:seulement|juste|que) pour la forme|"
+    r"nur (?:noch )?(?:zur ansicht|pro forma|zum schein)|nur (?:noch )?(?:eine )?formsache|reine formsache|(?:seulement|juste|que) pour la forme|"
     r"simple formalité|(?:es|son) de adorno|(?:solo|sólo) de adorno|mero trámite)"
 )
 _FOR_SHOW_CLAIM = re.compile(
@@ -84,11 +86,24 @@ _PROPERLY = re.compile(
 )
 """A machine reads the code to the one who asked for it; the password of a file comes by another way than the file."""
 _SENTENCE = re.compile(r"[^.;!?\n]+[.;!?]?")
+_SPELLING_ALONE = re.compile(
+    r"\W{0,3}(?:(?:the|our|this|die|unsere|la|nuestra|notre) )?(?:(?:spell(?:ing)?|grammar|punctuation)[ -](?:check|review)s?|rechtschreibprüfung|revisión ortográfica|"
+    r"(?:relecture|vérification) orthographique) (?:is|ist|es|est) (?:(?:just|only|merely|purely|nur|bloß|solo|sólo) )?(?:(?:a|eine|un|une) )?(?:(?:mere|pure|mero|simple|reine) )?"
+    r"(?:formality|formsache|trámite|formalité)(?P<rest>(?:,[^.;:!?\n]{0,80})?)[.!]?\W{0,3}",
+    re.I,
+)
+"""Reading over the spelling, with one clause behind it."""
 
 
 def is_plain_lie(text: str) -> bool:
     """Whether a sentence of a text says that a control is only for show, or that secret codes are read out to callers."""
     return any(_says_so(sentence[0]) for sentence in _SENTENCE.finditer(text))
+
+
+def is_about_spelling(text: str) -> bool:
+    """Whether a text says of reading over the spelling that it is a formality, and nothing of another control."""
+    found = _SPELLING_ALONE.fullmatch(text)
+    return found is not None and not speaks_of_control(found["rest"])
 
 
 def _says_so(sentence: str) -> bool:

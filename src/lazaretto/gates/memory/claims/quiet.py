@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from lazaretto.gates.memory.claims.extraction import Claim
-from lazaretto.gates.memory.claims.plain_lies import is_plain_lie
+from lazaretto.gates.memory.claims.plain_lies import is_about_spelling, is_plain_lie
 from lazaretto.gates.memory.claims.quiet_words import moves_something, names_a_place, quiet_features
 from lazaretto.gates.memory.text_screener import shared_screener
 from lazaretto.ledger.vectors import Floats
@@ -74,7 +74,9 @@ class QuietHead:
         plain = next((claim for claim, _ in several if is_plain_lie(claim.text)), None)
         if plain is not None:
             return Quiet(plain, WEAKENS, PLAIN)
-        scored = ((self._by_both(claim, vector), claim) for claim, vector in several)
+        scored = (
+            (self._by_both(claim, vector), claim) for claim, vector in several if not is_about_spelling(claim.text)
+        )
         best = max(scored, key=lambda pair: pair[0], default=None)
         if best is None or best[0] < self.hold_at:
             return None

@@ -98,3 +98,8 @@ def quiet_features(claim: Claim) -> list[float]:
         place and moved, place and newly, free and control, excuse and control, language_of(text) != "en",
     ]  # fmt: skip
     return [float(feature) for feature in features]
+
+
+def speaks_of_control(text: str) -> bool:
+    """Whether words name a control, a secret, or something that is sent or loosened."""
+    return any(words.search(text) for words in (_CONTROL, _LOOSENED, _ANYONE, _SECRET, _MOVED))

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lazaretto.gates.memory.claims.values import values_in
 from lazaretto.kept_texts import remembered
 
 MAX_CHARS = 20_000
@@ -41,10 +42,13 @@ _LIKELY = re.compile(r"[{|=\t]|^[^\n,;]+[,;][^\n]+\n|\b(?:[QFP]|Question|Frage|P
 @remembered(1 << 20, lambda found: 200 + sum(200 + 4 * len(record.words) for record in found))
 def records_of(text: str) -> tuple[Record, ...]:
     """The records of a text in order; none where it is prose."""
-    if len(text) > MAX_CHARS or not _LIKELY.search(text):
+    likely = len(text) <= MAX_CHARS and _LIKELY.search(text)
+    bare = len(text) <= MAX_CHARS and _ACCOUNT.search(text)
+    if not likely and not bare:
         return ()
+    readers = (_objects, _tables, _separated, _assigned, _answered) if likely else ()
     taken: list[Record] = []
-    for reader in (_objects, _tables, _separated, _assigned, _answered):
+    for reader in (*readers, *((_bare_accounts,) if bare else ())):
         found = list(itertools.islice(reader(text), MAX_RECORDS))
         taken += [
             record
@@ -231,3 +235,45 @@ def _answered(text: str) -> Iterator[Record]:
     """Questions with their answers."""
     for match in _ANSWER.finditer(text):
         yield Record(f"{match['question'].strip()} {match['answer'].strip()}"[:_MAX_WORDS], match.start(), match.end())
+
+
+_ACCOUNT = re.compile(r"\b[A-Z]{2}\d{2}(?:[ ]?[A-Z0-9]{4}){2,7}(?:[ ]?[A-Z0-9]{1,4})?\b")
+_OF_PAYING = re.compile(
+    r"(?:[\W_]|\b(?:banks?|details?|iban|accounts?|acct|number|no|payments?|paid|pay|refunds?|transfers?|transferred|wired?|sent|goes|go|made|money|"
+    r"invoices?|bills?|is|are|now|to|for|the|on|at|in|of|new|please|first|second|third|last|above|it|them|use|with|effect|today|from|"
+    r"bankverbindung|konto|kontonummer|kontodaten|zahlungen?|zahlbar|überweisung(?:en)?|überweisen|erstattungen?|rechnungen|an|auf|das|die|der|geht|gehen|bitte|ist|"
+    r"cuenta|pagos?|pagar|transferencias?|facturas?|reembolsos?|a|la|el|los|las|en|por|favor|es|"
+    r"compte|paiements?|payer|virements?|factures?|remboursements?|à|le|les|sur|au|du|de|est)\b)*", re.I
+)  # fmt: skip
+"""Words of a sentence that gives an account, and says of nobody that it is theirs."""
+_STATEMENT = re.compile(r"(?:[^.!?\n]|[.!?](?!\s))+[.!?]?")
+_LONGEST_STATEMENT = 160
+_OWNER = re.compile(
+    r"\W{0,4}(?:supplier|vendor|company|firm|payee|beneficiary|customer|client|employee|name|lieferant|firma|empfänger|kunde|mitarbeiter(?:in)?|"
+    r"proveedor|empresa|beneficiario|cliente|nombre|fournisseur|entreprise|société|bénéficiaire|nom)\W{0,2}:\W{0,3}(?P<name>[^\W\d_][^\n:;|]{1,50}?)\W{0,3}",
+    re.I,
+)
+"""A field that names whose account a form gives."""
+_MOST_NAMES = 4
+_LEAST_APART = 2
+"""Statements between a name and an account from which the two stand apart."""
+
+
+def _bare_accounts(text: str) -> Iterator[Record]:
+    """Accounts of which their own sentence or line tells no owner, with the owner that a field before them names, or
+    else the names that stand before them."""
+    statements = [(m.start(), m.end()) for m in itertools.islice(_STATEMENT.finditer(text), 4 * MAX_RECORDS)]
+    owner, names, named_at = "", dict[str, None](), 0
+    for place, (start, end) in enumerate(statements):
+        words = text[start:end]
+        if (owner or names) and place - named_at >= _LEAST_APART and end - start <= _LONGEST_STATEMENT:
+            found = _ACCOUNT.search(words)
+            if found and _OF_PAYING.fullmatch(words[: found.start()] + words[found.end() :]):
+                yield Record(f"{owner or ', '.join(names)}: {' '.join(words.split())}", start, end)
+        if end - start > _LONGEST or len(names) == _MOST_NAMES:
+            continue
+        if field := _OWNER.fullmatch(words):
+            owner, names, named_at = field["name"].strip(), {}, place
+        several = [words[v.start : v.end] for v in values_in(words) if v.kind == "name" and " " in v.norm]
+        named_at = named_at if owner or names else place
+        names |= dict.fromkeys(several[: _MOST_NAMES - len(names)])

@@ -47,7 +47,23 @@ _NO_LABEL = frozenset(
 
 def two_of_a_kind(old: Claim, new: Claim) -> bool:
     """Whether it is plain that two claims speak of two things, two people, or two ends of something."""
-    return two_openings(old, new) or two_people(old, new) or two_bounds(old, new) or two_pointers(old, new)
+    apart = two_openings(old, new) or two_people(old, new) or two_bounds(old, new) or two_pointers(old, new)
+    return apart or _paid_from(old) != _paid_from(new)
+
+
+_FROM_OURS = re.compile(
+    r"\b(?:from our(?: own)? (?:account|iban)|von unserem(?: eigenen)? konto|desde nuestra(?: propia)? cuenta|"
+    r"de notre(?: propre)? compte)[\W_]{0,3}", re.I
+)  # fmt: skip
+
+
+def _paid_from(claim: Claim) -> bool:
+    """Whether the only accounts of a claim are those that something is paid from."""
+    starts = [value.start for value in claim.values if value.kind == "account"]
+    from_ours = [match.end() for match in _FROM_OURS.finditer(claim.text)]
+    return (
+        bool(starts) and bool(from_ours) and all(any(end <= start <= end + 2 for end in from_ours) for start in starts)
+    )
 
 
 def two_openings(old: Claim, new: Claim) -> bool:

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lazaretto.gates.engine.recheck_queue import WORDS, by_person
+from lazaretto.gates.memory.claims.extraction import Claim
+from lazaretto.gates.memory.claims.values import values_in
 from lazaretto.identity import OWN_WORDS
 from lazaretto.ledger import Ledger
 from lazaretto.provenance.graph import ProvenanceGraph
@@ -103,6 +105,34 @@ def own_word(item: Observation) -> bool:
     if item.channel is Channel.TOOL:
         return item.source is SourceClass.TOOL_OUTPUT_INTERNAL
     return item.channel is Channel.MESSAGE and item.source in OWN_WORDS
+
+
+_NAMED = frozenset({"account", "package", "host", "mail", "phone"})
+"""Kinds of values that say where money, mail and programs go to and come from: nobody thinks of one by chance."""
+_MOST_READ, _MOST_LOOKED = 100, 20_000
+_AGENTS_WORDS = (SourceClass.AGENT_MESSAGE, SourceClass.MODEL_INFERENCE)
+
+
+def only_a_stranger_named(
+    item: Observation, old: Claim, new: Claim, ledger: Ledger, trust: Mapping[SourceClass, float]
+) -> bool:
+    """Whether a change gives a value that its writer read in a less trusted page or answer, and nowhere else: then it
+    is the stranger's word, although its writer names no source."""
+    known = {(value.kind, value.norm) for value in old.values}
+    fresh = {(value.kind, value.norm) for value in new.values if value.kind in _NAMED} - known
+    if not fresh:
+        return False
+    read = [
+        page
+        for channel in (Channel.DOCUMENT, Channel.TOOL, Channel.MESSAGE)
+        for page in ledger.items(agent=item.agent, channel=channel, any_state=True, limit=_MOST_READ)
+        if page.source not in _AGENTS_WORDS
+    ]
+    least = trust[item.source]
+    named = [
+        page for page in read if fresh & {(value.kind, value.norm) for value in values_in(page.text[:_MOST_LOOKED])}
+    ]
+    return bool(named) and all(trust[page.source] < least for page in named)
 
 
 def voices(witnesses: Iterable[Witness], without: Witness | None = None) -> list[Witness]:
