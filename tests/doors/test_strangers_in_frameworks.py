@@ -477,10 +477,6 @@ OPEN = frozenset(
         "another_tool_of_the_crew_changes_an_account",
         "an_erased_record_stays_in_the_store_of_the_crew",
         "an_erased_version_stays_where_an_older_one_stood",
-        "a_replay_of_what_was_found_harmful_and_erased",
-        "a_conversation_goes_on_after_a_part_was_erased",
-        "a_conversation_goes_on_after_its_start_is_past_the_retention",
-        "litellm_goes_on_after_a_part_was_erased",
     }
 )
 """Cases that are known to fail."""
