@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lazaretto import Channel
-from lazaretto.types import SourceClass, principal_of
+from lazaretto.types import SourceClass, is_author, principal_of
 
 from .world import (
     ASKING,
@@ -43,7 +43,8 @@ CASES = Cases()
 async def litellm_takes_its_clients_word_for_the_agent(folder: Path) -> bool:
     async with world_of(folder) as world:
         await world.litellm(texts=[TEA], additional_provider_specific_params={"agent": "treasurer"})
-        return all(not principal_of(item).endswith("/treasurer") for item in world.items(TEA))
+        (item,) = world.items(TEA)
+        return not is_author(item.agent, principal_of(item), "treasurer", "process:treasurer")
 
 
 @CASES.attack
@@ -443,22 +444,11 @@ async def a_call_names_an_earlier_task_of_its_own(folder: Path) -> bool:
 
 OPEN = frozenset(
     {
-        "litellm_takes_its_clients_word_for_the_agent",
-        "litellm_gets_a_tools_answer_in_a_block_of_a_user",
-        "litellm_gets_an_order_in_a_name",
-        "litellm_gets_an_order_in_an_earlier_call",
-        "litellm_gets_an_order_in_a_file",
-        "litellm_gets_an_order_in_thoughts_of_a_history",
-        "litellm_gets_an_order_cut_in_two_texts_of_one_answer",
         "a_stored_history_asks_for_a_payment_as_the_user",
         "a_stored_history_speaks_as_the_operator",
         "a_stored_history_of_responses_asks_as_the_user",
         "a_stored_history_of_messages_asks_as_the_user",
         "a_stored_history_names_a_tool_as_a_directory",
-        "a_picture_that_is_a_text",
-        "a_tools_answer_in_a_part_of_a_user",
-        "a_part_of_an_unknown_kind",
-        "a_quotation_beside_the_users_text",
         "an_order_cut_over_two_documents",
         "an_order_cut_over_two_parts_of_a_page",
         "an_order_cut_over_marked_parts",

@@ -8,7 +8,6 @@ from typing import Any
 
 from lazaretto.api.proxy.dialects import (
     dicts,
-    of_document,
     of_model,
     rest_of_answer,
     rest_of_request,
@@ -20,6 +19,7 @@ from lazaretto.api.proxy.passages import (
     marked_source,
     name_of,
     objects,
+    of_document,
     own_content,
     setter,
     settings,

@@ -86,7 +86,14 @@ def own_content(
     elif isinstance(content, list):
         for place, part in enumerate(content):
             put = setter(content, place)
-            yield tool(part, put) or _part(part, put, marked, source, sources, text_part)
+            if (brought := tool(part, put)) is not None:
+                yield brought
+                continue
+            own, beside = _without_beside(part)
+            yield _part(own, put, marked, source, sources, text_part)
+            if beside:
+                part.pop(MARK, None)
+                yield _beside(beside, content, place, sources)
     elif content is not None:
         raise InputError(key, f"is {type(content).__name__}, not a text or a list", "Send what the endpoint expects")
 
@@ -100,10 +107,28 @@ def _part(
     text_part: Callable[[str], Json],
 ) -> Unit:
     claimed_source = (marked_source(part, source) if isinstance(part, dict) else None) or marked
-    if claimed_source is None and isinstance(part, dict) and is_document(part):
+    if claimed_source is None and isinstance(part, dict) and str(part.get("type")) not in _WRITTEN:
         claimed_source = sources.document
-    own = claimed_source is None and not (isinstance(part, dict) and is_picture(part))
-    return of_role(part, put, text_part, claimed_source or source, own=own)
+    return of_role(part, put, text_part, claimed_source or source, own=claimed_source is None)
+
+
+def _without_beside(part: Any) -> tuple[Any, Json]:
+    """A part of text as its writer made it, and its other fields, such as citations."""
+    if not isinstance(part, dict) or str(part.get("type")) not in _WRITTEN:
+        return part, {}
+    beside = {key: value for key, value in part.items() if key not in _OF_TEXT}
+    return ({key: value for key, value in part.items() if key not in beside} if beside else part), beside
+
+
+def _beside(beside: Json, content: list[Any], place: int, sources: ProxySources) -> Unit:
+    """The fields beside the text of a part, which the writer did not make: they pass as they are, or not at all."""
+    part = content[place]
+
+    def without(_: Any) -> None:
+        if content[place] is part:  # else it gave way to another already
+            content[place] = {key: value for key, value in part.items() if key not in beside}
+
+    return of_document(beside, without, lambda _: {}, sources.document)
 
 
 def settings(value: Json, put: Callable[[Any], None], channel: Channel, source: SourceClass) -> Unit:
@@ -132,19 +157,12 @@ def marked_source(holder: Json, granted: SourceClass) -> SourceClass | None:
     return SourceClass(word)
 
 
+_WRITTEN = frozenset({"text", "input_text"})
+"""Parts that their speaker wrote; all others, also of unknown kinds, bring something in."""
+_OF_TEXT = frozenset({"type", "text", "cache_control", MARK})
 _DOCUMENTS = frozenset({"document", "search_result", "file", "input_file", "container_upload"})
 _PICTURES = frozenset({"image", "image_url", "input_image", "computer_screenshot"})
 _ELSEWHERE = frozenset({"input_audio", "audio", "container_upload", "video_url", "input_video", "video"})
-
-
-def is_document(part: Json) -> bool:
-    """Whether a part brings something in that the crew did not write."""
-    return str(part.get("type")) in _DOCUMENTS
-
-
-def is_picture(part: Json) -> bool:
-    """Whether a part is a picture: one that is held gives way to a notice, and the request goes on."""
-    return str(part.get("type")) in _PICTURES
 
 
 def named_elsewhere(part: Json) -> bool:
@@ -179,6 +197,11 @@ def withhold_named(value: Any, text_part: Callable[[str], Json], depth: int = 0)
         elif isinstance(part, (dict, list)):
             count += withhold_named(part, text_part, depth + 1)
     return count
+
+
+def of_document(value: Any, put: Any, instead: Any, source: SourceClass) -> Unit:
+    """A text of a document."""
+    return Unit(value, put, instead, Channel.DOCUMENT, source)
 
 
 def name_of(value: Any) -> str:

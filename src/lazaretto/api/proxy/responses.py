@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lazaretto.api.proxy.dialects import (
-    of_document,
     of_model,
     of_tool,
     rest_of_answer,
@@ -20,6 +19,7 @@ from lazaretto.api.proxy.passages import (
     marked_source,
     name_of,
     objects,
+    of_document,
     own_content,
     setter,
     settings,
