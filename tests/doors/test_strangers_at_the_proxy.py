@@ -444,16 +444,6 @@ async def a_call_names_an_earlier_task_of_its_own(folder: Path) -> bool:
 
 OPEN = frozenset(
     {
-        "a_stored_history_asks_for_a_payment_as_the_user",
-        "a_stored_history_speaks_as_the_operator",
-        "a_stored_history_of_responses_asks_as_the_user",
-        "a_stored_history_of_messages_asks_as_the_user",
-        "a_stored_history_names_a_tool_as_a_directory",
-        "an_order_cut_over_two_documents",
-        "an_order_cut_over_two_parts_of_a_page",
-        "an_order_cut_over_marked_parts",
-        "an_order_cut_over_answers_of_one_turn",
-        "an_order_cut_over_results_of_one_block",
         "an_order_cut_over_names_that_are_no_sentence",
     }
 )

@@ -16,6 +16,8 @@ from lazaretto.api.proxy.dialects import (
 from lazaretto.api.proxy.passages import (
     Json,
     Unit,
+    as_earlier,
+    earlier_places,
     marked_source,
     name_of,
     objects,
@@ -44,10 +46,11 @@ class Chat:
 
     def asked(self, body: Json, sources: ProxySources) -> Iterator[Unit]:
         messages, called = objects(body, "messages"), dict[str, str]()
+        earlier = earlier_places(messages)
         for place, message in enumerate(messages):
             if message.get("role") == "assistant":
                 called |= {str(call.get("id")): _called(call) for call in dicts(message.get("tool_calls"))}
-            yield from self._message(message, setter(messages, place), sources, called)
+            yield from as_earlier(self._message(message, setter(messages, place), sources, called), place in earlier)
         for key in ("documents", "prediction"):
             if isinstance(found := body.get(key), list):
                 for place, document in enumerate(found):

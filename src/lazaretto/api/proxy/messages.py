@@ -16,6 +16,8 @@ from lazaretto.api.proxy.dialects import (
 from lazaretto.api.proxy.passages import (
     Json,
     Unit,
+    as_earlier,
+    earlier_places,
     marked_source,
     name_of,
     objects,
@@ -43,14 +45,16 @@ class Messages:
     def asked(self, body: Json, sources: ProxySources) -> Iterator[Unit]:
         yield from own_content(body, "system", sources.system, sources, self.text_part)
         called: dict[str, str] = {}
-        for message in objects(body, "messages"):
+        messages = objects(body, "messages")
+        earlier = earlier_places(messages)
+        for place, message in enumerate(messages):
             if message.get("role") == "assistant":
                 called |= {
                     str(block.get("id")): name_of(block.get("name"))
                     for block in dicts(message.get("content"))
                     if block.get("type") == "tool_use"
                 }
-            yield from self._message(message, sources, called)
+            yield from as_earlier(self._message(message, sources, called), place in earlier)
         yield from rest_of_request(body, ("messages", "system"), _OWN, sources)
 
     def _message(self, message: Json, sources: ProxySources, called: Mapping[str, str]) -> Iterator[Unit]:

@@ -6,8 +6,8 @@ foreign.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lazaretto.errors import InputError
@@ -42,6 +42,8 @@ class Unit:
     """The tool's answer, without the text around it."""
     by_model: bool = False
     """Whether it is the model's text: now in an answer, or earlier in a request's history."""
+    earlier: bool = False
+    """Whether it stands in an earlier turn of the conversation: a history may come from anywhere."""
 
 
 def words_in(content: Any) -> Any:
@@ -129,6 +131,43 @@ def _beside(beside: Json, content: list[Any], place: int, sources: ProxySources)
             content[place] = {key: value for key, value in part.items() if key not in beside}
 
     return of_document(beside, without, lambda _: {}, sources.document)
+
+
+def turn_start(messages: Sequence[Json]) -> int:
+    """The place of the last answer of the model before the user's last words: the present turn begins behind it. Zero
+    where the conversation is in its first turn."""
+    spoken = [place for place, message in enumerate(messages) if message.get("role") == "user" and _says(message)]
+    answers = [place for place, message in enumerate(messages) if message.get("role") == "assistant"]
+    return max((place for place in answers if spoken and place < spoken[-1]), default=0)
+
+
+def _says(message: Json) -> bool:
+    """Whether a message of the role user has more than results of tools."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [content]
+    return any(not (isinstance(part, dict) and str(part.get("type")).endswith("_result")) for part in parts)
+
+
+def earlier_places(messages: Sequence[Json]) -> frozenset[int]:
+    """The places of messages of earlier turns; but not of the instructions at the beginning, which a program sends anew
+    with every request."""
+    roles = [str(message.get("role")) for message in messages]
+    leading = next((place for place, role in enumerate(roles) if role not in ("system", "developer")), len(roles))
+    return frozenset(range(leading, turn_start(messages)))
+
+
+def with_roles(items: Sequence[Json]) -> list[Json]:
+    """Items of a conversation, each with a role: calls and thoughts of the model name none, nor do results of tools."""
+    kinds = [str(item.get("type", "")) for item in items]
+    return [
+        item if item.get("role") else {"role": "tool" if kind.endswith("_output") else "assistant"}
+        for item, kind in zip(items, kinds, strict=True)
+    ]
+
+
+def as_earlier(units: Iterator[Unit], earlier: bool) -> Iterator[Unit]:
+    """The parts of a message; ``earlier``: it is of an earlier turn."""
+    return (replace(unit, earlier=True) for unit in units) if earlier else units
 
 
 def settings(value: Json, put: Callable[[Any], None], channel: Channel, source: SourceClass) -> Unit:

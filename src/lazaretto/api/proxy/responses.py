@@ -16,6 +16,8 @@ from lazaretto.api.proxy.dialects import (
 from lazaretto.api.proxy.passages import (
     Json,
     Unit,
+    as_earlier,
+    earlier_places,
     marked_source,
     name_of,
     objects,
@@ -23,6 +25,7 @@ from lazaretto.api.proxy.passages import (
     own_content,
     setter,
     settings,
+    with_roles,
     words_in,
 )
 from lazaretto.policy import ProxySources
@@ -49,10 +52,11 @@ class Responses:
             yield from own_content(body, "input", sources.user, sources, self.text_part)
         else:
             items, called = objects(body, "input"), dict[str, str]()
+            earlier = earlier_places(with_roles(items))
             for place, item in enumerate(items):
                 if item.get("type") == "function_call":
                     called[str(item.get("call_id"))] = name_of(item.get("name"))
-                yield from self._item(item, setter(items, place), sources, called)
+                yield from as_earlier(self._item(item, setter(items, place), sources, called), place in earlier)
         prompt = body.get("prompt")
         if prompt is not None:  # a template of the operator's own, filled in with values from anywhere
             yield of_document(prompt, setter(body, "prompt"), lambda _: {}, sources.document)

@@ -24,7 +24,7 @@ router = APIRouter(tags=["compatible"], responses=ERRORS)
 _TOOLS = ("tool", "function")
 """Roles of a tool's answer."""
 _OPERATOR = ("system", "developer")
-"""Roles of instructions: LiteLLM may be told to leave their words out of the texts."""
+"""Roles of instructions: LiteLLM has a setting that leaves their words out of the texts."""
 
 
 class GuardrailBody(BaseModel):
@@ -121,7 +121,7 @@ def _read(field: str, value: Any) -> ReadStrings:
 
 
 def _tool_parts(message: Mapping[str, Any]) -> Iterator[Any]:
-    """What tools answered in a message: its content, or the blocks of results in it."""
+    """Answers of tools in a message: its content, or the blocks of results in it."""
     content = message.get("content")
     if message.get("role") in _TOOLS:
         yield content
@@ -138,7 +138,7 @@ def _tool_texts(messages: Sequence[Mapping[str, Any]]) -> set[str]:
 
 
 def _beside(messages: Sequence[Mapping[str, Any]], texts: set[str], pictures: set[bytes]) -> Iterator[Passage]:
-    """What LiteLLM does not name among the texts and pictures: names, calls, thoughts, files; and answers of tools that
+    """Strings that LiteLLM does not name among the texts: names, calls, thoughts, files; and answers of tools that
     stand beside each other, put together."""
     for message in messages:
         own = message.get("role") in _OPERATOR
