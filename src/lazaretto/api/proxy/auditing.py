@@ -132,7 +132,12 @@ class ConversationAuditor:
         text = "\n".join(text for text in texts if text.strip())
         if sum(bool(text.strip()) for text in texts) < 2 or len(text) > MOST_TOGETHER:
             return None
-        source = self.guard.policy.proxy.document
+        held = await self._held_if_read(text, channel, self.guard.policy.proxy.document)
+        return None if held is None else notice(held)
+
+    async def _held_if_read(self, text: str, channel: Channel, source: SourceClass) -> JudgedPassage | None:
+        """The verdict on words that stand in several places, each of which may be read by itself; None where they may
+        be read together."""
         key = digest(self.agent, channel.value, source.value, text)
         known = _PASSED.setdefault(self.guard, KeptTexts(_MOST_PASSED, lambda _: 0))
         if known.get(key):
@@ -141,7 +146,7 @@ class ConversationAuditor:
             known.put(key, True)
             return None
         verdict = await self._judge(Passage(text, channel=channel, source=source))
-        return None if verdict.allowed else notice(verdict)
+        return None if verdict.allowed else verdict
 
     async def answered(self, body: Json, known: frozenset[str], request: Json) -> Json:
         """The answer as the agent may have it; ``known``: strings of the request, which endpoints repeat."""
@@ -232,7 +237,7 @@ class ConversationAuditor:
 
     def _says_something(self, unit: Unit, known: frozenset[str]) -> bool:
         reading = read_strings(unit.value, self._left_out(known))
-        return bool(reading.text.strip() or reading.pictures or reading.unread)
+        return bool(reading.text.strip() or reading.pictures or reading.unread or reading.names)
 
     def _left_out(self, known: frozenset[str]) -> Any:
         table = left_out(self.dialect.name)
@@ -277,9 +282,16 @@ class ConversationAuditor:
             )
             return None if verdict.allowed else notice(verdict)
 
+        async def names(words: str) -> str:
+            held = await self._held_if_read(words, unit.channel, unit.source)
+            if stop and held is not None:
+                raise Refused(held)
+            return words if held is None else notice(held)
+
         done = await cleaned(
-            unit.value, text, picture=picture, leave_out=self._left_out(known), block=self.dialect.text_part
-        )
+            unit.value, text, picture=picture, leave_out=self._left_out(known), block=self.dialect.text_part,
+            names=names,
+        )  # fmt: skip
         if stop and done.whole is not None and done.whole.startswith("[withheld by lazaretto: it could"):
             raise Refused(None)
         return done

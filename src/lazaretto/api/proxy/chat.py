@@ -25,6 +25,7 @@ from lazaretto.api.proxy.passages import (
     own_content,
     setter,
     settings,
+    short_name,
     words_in,
 )
 from lazaretto.policy import ProxySources
@@ -122,7 +123,7 @@ class Chat:
 def _assistant(message: Json, words: str) -> Json:
     """An earlier answer with a notice alone; its calls keep their ids, for the results that follow them."""
     calls = [
-        {"id": call.get("id"), "type": "function", "function": {"name": _called(call), "arguments": "{}"}}
+        {"id": call.get("id"), "type": "function", "function": {"name": short_name(_called(call)), "arguments": "{}"}}
         for call in dicts(message.get("tool_calls"))
     ]
     return {"role": "assistant", "content": words, **({"tool_calls": calls} if calls else {})}

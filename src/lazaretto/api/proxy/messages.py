@@ -24,6 +24,7 @@ from lazaretto.api.proxy.passages import (
     own_content,
     setter,
     settings,
+    short_name,
     words_in,
 )
 from lazaretto.policy import ProxySources
@@ -142,6 +143,6 @@ def _instead(block: Any) -> Any:
     if kind == "tool_result":
         return lambda words: {"type": kind, "tool_use_id": block.get("tool_use_id", ""), "content": words}
     if kind == "tool_use":
-        name = name_of(block.get("name"))
+        name = short_name(block.get("name"))
         return lambda words: {"type": kind, "id": block.get("id", ""), "name": name, "input": {}}
     return lambda words: {"type": "text", "text": words}

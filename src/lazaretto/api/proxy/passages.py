@@ -12,6 +12,7 @@ from typing import Any
 
 from lazaretto.errors import InputError
 from lazaretto.ingest.left_out import WORD, cannot_carry_text
+from lazaretto.ingest.strings import words_of
 from lazaretto.policy import ProxySources
 from lazaretto.types import Channel, SourceClass
 
@@ -246,3 +247,12 @@ def of_document(value: Any, put: Any, instead: Any, source: SourceClass) -> Unit
 def name_of(value: Any) -> str:
     """A name that is one; else a word for it."""
     return value if isinstance(value, str) and cannot_carry_text(value, WORD) else "withheld"
+
+
+_WORDS_OF_A_NAME = 3
+
+
+def short_name(value: Any) -> str:
+    """A name beside a notice: one of so few words that it is no piece of a sentence."""
+    name = name_of(value)
+    return name if len(words_of(name)) < _WORDS_OF_A_NAME else "withheld"

@@ -25,6 +25,7 @@ from lazaretto.api.proxy.passages import (
     own_content,
     setter,
     settings,
+    short_name,
     with_roles,
     words_in,
 )
@@ -84,7 +85,7 @@ class Responses:
         if kind in ("function_call_output", "custom_tool_call_output", "local_shell_call_output"):
             return {"type": kind, "call_id": item.get("call_id", ""), "output": words}
         if kind == "function_call":
-            name = name_of(item.get("name"))
+            name = short_name(item.get("name"))
             return {"type": kind, "call_id": item.get("call_id", ""), "name": name, "arguments": "{}"}
         if item.get("role") == "assistant":
             return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": words}]}
