@@ -487,10 +487,6 @@ async def a_value_that_the_store_has_now_is_not_taken_out(folder: Path) -> bool:
 
 OPEN = frozenset(
     {
-        "an_order_cut_over_two_messages_of_one_tool",
-        "an_order_cut_over_a_message_and_its_metadata",
-        "a_loaded_history_asks_as_the_user",
-        "a_loaded_history_speaks_as_the_operator",
         "another_tool_of_the_crew_changes_an_account",
     }
 )

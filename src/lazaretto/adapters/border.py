@@ -190,6 +190,10 @@ class Border:
             return await self._read(text, Channel.MESSAGE, who, SourceClass.MODEL_INFERENCE)
         return await self._read(text, Channel.DOCUMENT, who, SourceClass.MODEL_INFERENCE)
 
+    async def stored(self, text: str, *, agent: str | None = None) -> str:
+        """Words of a user or operator in a stored history which were not read here when they were new, or a notice."""
+        return await self._read(text, Channel.DOCUMENT, agent, SourceClass.AGENT_MESSAGE)
+
     async def picture(self, image: bytes, *, agent: str | None = None) -> str | None:
         """A notice for a picture that is held; None for one that may be shown."""
         who = self.agent if agent is None else agent_name(agent)
