@@ -420,6 +420,17 @@ async def litellm_with_a_history_of_files_and_thoughts(folder: Path) -> bool:
         return await world.litellm(texts=["hi", "yes"], structured_messages=messages) == "NONE"
 
 
+@CASES.honest
+async def a_person_is_not_asked_about_a_mixture(folder: Path) -> bool:
+    async with world_of(folder) as world:
+        calls = model("", tool_calls=[call("a", "c1"), call("b", "c2")])
+        answers = tool("It is the left note.", "c1"), tool("It is the right note.", "c2")
+        answered = await world.chat(user("hi"), calls, *answers)
+        texts = ["It is the left note.", "It is the right note."]
+        action = await world.litellm(texts=texts, structured_messages=[user("hi"), calls, *answers])
+        return answered.status_code == 200 and "the right note" in world.sent[-1] and action == "NONE"
+
+
 # the last gate over HTTP
 
 

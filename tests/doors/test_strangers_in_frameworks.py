@@ -328,6 +328,7 @@ async def another_tool_of_the_crew_changes_an_account(folder: Path) -> bool:
     pytest.importorskip("onnxruntime", reason="needs the gates extra")
     async with world_of(folder, CLAIMS) as world:
         assert await told(world.guard, "suppliers", f"Brightwater is paid to {OURS}.")
+        await world.guard.remember(f"Brightwater is paid to {OURS}.", agent="ada", source="tool_output_internal")
         return not await told(world.guard, "tickets", f"Brightwater is paid to {THEIRS}.")
 
 
@@ -336,6 +337,7 @@ async def the_same_tool_of_the_crew_changes_an_account(folder: Path) -> bool:
     pytest.importorskip("onnxruntime", reason="needs the gates extra")
     async with world_of(folder, CLAIMS) as world:
         assert await told(world.guard, "suppliers", f"Brightwater is paid to {OURS}.")
+        await world.guard.remember(f"Brightwater is paid to {OURS}.", agent="ada", source="tool_output_internal")
         return await told(world.guard, "suppliers", f"Brightwater is paid to {THEIRS}.")
 
 
@@ -485,11 +487,7 @@ async def a_value_that_the_store_has_now_is_not_taken_out(folder: Path) -> bool:
         return inner.get(("notes",), "k").value == {"text": "The hall is open."}
 
 
-OPEN = frozenset(
-    {
-        "another_tool_of_the_crew_changes_an_account",
-    }
-)
+OPEN = frozenset({"another_tool_of_the_crew_changes_an_account"})
 """Cases that are known to fail."""
 
 

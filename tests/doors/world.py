@@ -33,6 +33,8 @@ TEA = "The tea is served at four in the hall."
 
 
 def script(seen: Observation) -> Ruling:
+    if "the left note" in seen.text and "the right note" in seen.text:
+        return Ruling.REVIEW  # a doubt about two texts that stand side by side
     words = " ".join(re.findall(r"[A-Z]+", seen.text.upper()))
     return Ruling.QUARANTINE if O in words and seen.source not in PEOPLE else Ruling.ALLOW
 

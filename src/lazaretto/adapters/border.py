@@ -22,7 +22,7 @@ from lazaretto.errors import Forbidden
 from lazaretto.external_stores.outbox import agrees
 from lazaretto.external_stores.records import ExternalRecord
 from lazaretto.external_stores.values import text_of
-from lazaretto.gates.engine.decision import held_without_it
+from lazaretto.gates.engine.decision import held_side_by_side, held_without_it
 from lazaretto.guard import Guard
 from lazaretto.guard.sync_guard import SyncGuard
 from lazaretto.ingest.cleaning import MOST_TOGETHER, Cleaned, cleaned
@@ -307,7 +307,7 @@ class Border:
         key = digest("together", who, text)
         if not text.strip() or len(text) > MOST_TOGETHER or self._passed.get(key):
             return True
-        allowed = (await self.guard.screen(text, agent=who, channel=Channel.DOCUMENT)).allowed
+        allowed = not held_side_by_side(await self.guard.screen(text, agent=who, channel=Channel.DOCUMENT))
         if allowed:
             self._passed.put(key, True)
         return allowed

@@ -15,6 +15,7 @@ from lazaretto.api.proxy.calls import ToolCall, calls_before, calls_in, calls_in
 from lazaretto.api.proxy.dialects import Dialect
 from lazaretto.api.proxy.passages import COULD_NOT, MARK, Json, Unit, marked_source, withhold_named
 from lazaretto.api.proxy.streams import StreamTexts, read_object
+from lazaretto.gates.engine.decision import held_side_by_side
 from lazaretto.guard import Guard
 from lazaretto.identity import ORDERS
 from lazaretto.ingest.cleaning import MOST_TOGETHER, Cleaned, cleaned
@@ -142,7 +143,8 @@ class ConversationAuditor:
         known = _PASSED.setdefault(self.guard, KeptTexts(_MOST_PASSED, lambda _: 0))
         if known.get(key):
             return None
-        if (await self.guard.screen(text, agent=self.agent, channel=channel, source=source)).allowed:
+        screened = await self.guard.screen(text, agent=self.agent, channel=channel, source=source)
+        if not held_side_by_side(screened):
             known.put(key, True)
             return None
         verdict = await self._judge(Passage(text, channel=channel, source=source))

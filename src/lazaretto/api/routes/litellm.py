@@ -15,7 +15,10 @@ from lazaretto.api.callers import Anyone, TheGuard, claimed
 from lazaretto.api.conversations import JudgedPassage, Passage, judge
 from lazaretto.api.routes.compatible import read_picture
 from lazaretto.errors import InputError
+from lazaretto.gates.engine.decision import held_side_by_side
+from lazaretto.guard import Guard
 from lazaretto.identity import ProvedBy
+from lazaretto.ingest.cleaning import MOST_TOGETHER
 from lazaretto.ingest.left_out import left_out
 from lazaretto.ingest.strings import ReadStrings, read_strings
 from lazaretto.types import CLAIMED, Channel
@@ -68,7 +71,7 @@ async def litellm_guardrail(body: GuardrailBody, request: Request, guard: TheGua
         passages.append(Passage(_read("tool_calls", call).text))
     pictures = [await read_picture(url, f"images.{n}", guard, request) for n, url in enumerate(body.images or [])]
     passages += [Passage(image=picture, channel=Channel.IMAGE) for picture in pictures]
-    passages += _beside(messages, {*texts}, {*pictures})
+    passages += [*_beside(messages, {*texts}, {*pictures}), *await _side_by_side(guard, agent, messages)]
     conversation = body.litellm_trace_id or ""
     work = (
         judge(guard, passage, agent=agent, conversation=conversation, principal=who)
@@ -138,8 +141,7 @@ def _tool_texts(messages: Sequence[Mapping[str, Any]]) -> set[str]:
 
 
 def _beside(messages: Sequence[Mapping[str, Any]], texts: set[str], pictures: set[bytes]) -> Iterator[Passage]:
-    """Strings that LiteLLM does not name among the texts: names, calls, thoughts, files; and answers of tools that
-    stand beside each other, put together."""
+    """Strings that LiteLLM does not name among the texts: names, calls, thoughts, files."""
     for message in messages:
         own = message.get("role") in _OPERATOR
         reading = _read("structured_messages", {key: message[key] for key in message if key != "content" or not own})
@@ -149,14 +151,25 @@ def _beside(messages: Sequence[Mapping[str, Any]], texts: set[str], pictures: se
         for picture in reading.pictures:
             if picture.data not in pictures:
                 yield Passage(image=picture.data, channel=Channel.IMAGE)
-    run: list[str] = []
+
+
+async def _side_by_side(guard: Guard, agent: str, messages: Sequence[Mapping[str, Any]]) -> list[Passage]:
+    """The answers of tools of one turn, put together, where they are held together and not each by itself. Nothing is
+    recorded of others: their words are on record already."""
+    found, run = list[Passage](), list[str]()
     for message in [*messages, {}]:
-        answers = [_read("structured_messages", part).text for part in _tool_parts(message)]
-        parts = message.get("content")
-        several = isinstance(parts, list) and len(parts) > 1
-        if answers:
-            run += [*answers, *([""] if several else [])]
+        if pieces := [text for part in _tool_parts(message) for text in _pieces(part)]:
+            run += pieces
             continue
-        if len(run) > 1:
-            yield Passage("\n".join(text for text in run if text), channel=Channel.TOOL)
+        text = "\n".join(run)
+        if len(run) > 1 and len(text) <= MOST_TOGETHER:
+            screened = await guard.screen(text, agent=agent, channel=Channel.TOOL)
+            found += [Passage(text, channel=Channel.TOOL)] if held_side_by_side(screened) else []
         run = []
+    return found
+
+
+def _pieces(part: Any) -> list[str]:
+    """The texts of a tool's answer, each part of a list by itself."""
+    parts = part if isinstance(part, list) else [part]
+    return [text for inner in parts if (text := _read("structured_messages", inner).text).strip()]
