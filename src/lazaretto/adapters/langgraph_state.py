@@ -93,14 +93,14 @@ class Inputs:
                 known.popitem(last=False)
 
     def note_heard(self, text: str) -> None:
-        """Remember that the user or operator said a text."""
+        """Remember a text of the user or operator."""
         with self._lock:
             self._heard[hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()] = None
             while len(self._heard) > _KEPT:
                 self._heard.popitem(last=False)
 
     def has_heard(self, text: str) -> bool:
-        """Whether the user or operator said a text."""
+        """Whether the user or operator gave a text."""
         with self._lock:
             return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() in self._heard
 
@@ -203,7 +203,7 @@ def earlier_messages(messages: Sequence[BaseMessage | None]) -> frozenset[int]:
 
 
 async def was_heard(border: Border, message: BaseMessage) -> bool:
-    """Whether the user or operator said a message in a turn that was the present one, also in an earlier process."""
+    """Whether a message was the user's or operator's in a turn that was present then, also in an earlier process."""
     inputs, text = _inputs(border), _text_of(_judged_fields(message))
     if inputs.has_heard(text):
         return True

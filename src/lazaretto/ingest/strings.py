@@ -24,7 +24,7 @@ MOST_DEPTH = 64
 _NAMES = frozenset({"name", "id", "call_id", "tool_call_id", "tool_use_id", "item_id", "file_id"})
 """Fields whose values others choose; several of them, side by side, may say something."""
 FEWEST_WORDS = 6
-"""So many words in names are long enough for a sentence, whatever joins them."""
+"""So many words in names are long enough for a sentence."""
 _SPLIT = re.compile(r"[^A-Za-z0-9]+")
 _LONGEST_NAME = 200
 _SHORT = 2
