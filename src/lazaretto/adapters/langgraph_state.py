@@ -371,8 +371,9 @@ async def cleaned_message(border: Border, message: BaseMessage, judge: Judge | N
     done = await border.clean(_judged_fields(message), how, dialect="langchain")
     beside = await border.clean(_beside(message), how, dialect="langchain")
     if not done.changed and not beside.changed:
-        apart = not isinstance(message, (ToolMessage, FunctionMessage)) or not _beside(message)
-        return message if apart or await border.together(*map(_text_of, _parts_of(message))) else _held(message)
+        texts = [_text_of(part) for part in (_judged_fields(message), _beside(message))]
+        apart = not isinstance(message, (ToolMessage, FunctionMessage)) or not all(map(str.strip, texts))
+        return message if apart or await border.together(*texts) else _held(message)
     update: dict[str, Any] = done.value if isinstance(done.value, dict) else {"content": str(done.value)}
     calls = {path[0] for path, _ in (*done.changed, *beside.changed) if path} & {"tool_calls", "invalid_tool_calls"}
     if beside.changed:
@@ -395,10 +396,6 @@ def _held(message: BaseMessage) -> BaseMessage:
         update={name: value for name, value in update.items() if name in fields}
         | {name: {} for name in _beside(message) if isinstance(getattr(message, name, None), dict)}
     )
-
-
-def _parts_of(message: BaseMessage) -> tuple[dict[str, Any], dict[str, Any]]:
-    return _judged_fields(message), _beside(message)
 
 
 def _text_of(part: Any) -> str:

@@ -94,12 +94,15 @@ class ConversationAuditor:
         """A part of a request, where calls are asked about. A history comes from wherever it was stored: words of the
         user and the operator in it, and answers of directories, count as such only where they were read here before, or
         where the model's call was answered here. ``unknown``: the tools of other calls."""
+        theirs = unit.earlier and unit.source in ORDERS
+        if not theirs and unit.tool not in unknown:
+            return unit
         words = read_strings(unit.value, self._left_out(frozenset())).text
-        if unit.earlier and unit.source in ORDERS:
+        if theirs:
             if await self._has_heard(Passage(words, channel=unit.channel, source=unit.source)):
                 return unit
             return replace(unit, channel=Channel.DOCUMENT, source=SourceClass.AGENT_MESSAGE, own=False)
-        if unit.tool not in unknown or (listing := self.guard.actions.listing(unit.tool, unit.answer)) is None:
+        if (listing := self.guard.actions.listing(unit.tool, unit.answer)) is None:
             return unit
         source = unit.source if listing.speaks else SourceClass.TOOL_OUTPUT_INTERNAL
         passage = Passage(words, channel=unit.channel, source=source, tool=unit.tool, answer=unit.answer)
