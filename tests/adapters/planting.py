@@ -53,6 +53,10 @@ class FakeGuard:
         self._held[item] = held
         return Decision(item, Ruling.QUARANTINE if held else Ruling.ALLOW, float(held), (0.0, 1.0), "fake:order")
 
+    async def screen(self, text: str = "", **_: Any) -> Decision:
+        """The same, for words of several places."""
+        return await self.check(text)
+
     async def remember(self, *, agent: str, ref: Ref, value: Any, **_: Any) -> Decision:
         """The same for a record of a store; the last one is kept."""
         text = text_of(value)

@@ -84,6 +84,7 @@ class Authority:
         self.begun: dict[str, str] = {}
         """The task of each agent that was begun here last."""
         self._answered: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._calls_made: OrderedDict[str, None] = OrderedDict()
 
     def classify(self, tool: Tool) -> tuple[ActionClass, str]:
         """The class of a tool, and the reason for it."""
@@ -115,6 +116,16 @@ class Authority:
         earlier task was made from items read then."""
         task = self.begun.get(agent, "")
         return all((agent, f"{task} {line}") in self._answered for line in _lines(text))
+
+    def has_called(self, agent: str, tool: str, arguments: Any) -> None:
+        """Note a call in an answer of an agent's model here."""
+        self._calls_made[_call_digest(agent, tool, arguments)] = None
+        while len(self._calls_made) > _MOST_ANSWERED:
+            self._calls_made.popitem(last=False)
+
+    def called_before(self, agent: str, tool: str, arguments: Any) -> bool:
+        """Whether the agent's model made this call in an answer here."""
+        return _call_digest(agent, tool, arguments) in self._calls_made
 
     def listing(self, tool: str, answer: Any) -> Listing | None:
         """The single values of a tool's answer, if the policy names the tool as a directory."""
@@ -335,6 +346,10 @@ class Authority:
 
 
 _USED, _ANSWERED = "actions:used:", "actions:answer:"
+
+
+def _call_digest(agent: str, tool: str, arguments: Any) -> str:
+    return call_subject(agent, tool, orjson.dumps(arguments, default=str, option=orjson.OPT_SORT_KEYS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,12 @@ import asyncio
 import contextlib
 import hashlib
 import logging
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -20,12 +22,12 @@ from lazaretto.errors import Forbidden
 from lazaretto.external_stores.outbox import agrees
 from lazaretto.external_stores.records import ExternalRecord
 from lazaretto.external_stores.values import text_of
-from lazaretto.gates.engine.decision import held_without_it
+from lazaretto.gates.engine.decision import held_side_by_side, held_without_it
 from lazaretto.guard import Guard
 from lazaretto.guard.sync_guard import SyncGuard
-from lazaretto.ingest.cleaning import Cleaned, cleaned
+from lazaretto.ingest.cleaning import MOST_TOGETHER, Cleaned, cleaned
 from lazaretto.ingest.left_out import ID, cannot_carry_text, left_out
-from lazaretto.ingest.strings import joined, read_strings
+from lazaretto.ingest.strings import FEWEST_WORDS, joined, read_strings, words_of
 from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.ledger.refs import check_ref
 from lazaretto.names import MAX_NAME
@@ -44,6 +46,8 @@ _WRITING: ContextVar[tuple[SourceClass | str | None, tuple[str, ...] | None] | N
 _CALLER: ContextVar[str] = ContextVar("lazaretto_caller", default="")
 _FEWEST_WORDS = 4
 """Names of fewer words in all are too short for an order."""
+_WORDS_OF_A_NAME = 3
+"""A name of so many words may be half of a sentence."""
 
 
 def notice(decision: Decision) -> str:
@@ -95,6 +99,8 @@ class Border:
         """The item of a text, and whether it was rewritten."""
         self._replacements: KeptTexts[str] = KeptTexts(_KEPT_BYTES, len)
         """Texts that are handed on in place of rewritten ones; where it is missing, the text is judged again."""
+        self._passed: KeptTexts[bool] = KeptTexts(_KEPT_BYTES, lambda _: 0)
+        """Texts that may be read side by side."""
         self._lock = threading.Lock()
 
     @property
@@ -184,6 +190,10 @@ class Border:
             return await self._read(text, Channel.MESSAGE, who, SourceClass.MODEL_INFERENCE)
         return await self._read(text, Channel.DOCUMENT, who, SourceClass.MODEL_INFERENCE)
 
+    async def stored(self, text: str, *, agent: str | None = None) -> str:
+        """Words of a user or operator in a stored history which were not read here when they were new, or a notice."""
+        return await self._read(text, Channel.DOCUMENT, agent, SourceClass.AGENT_MESSAGE)
+
     async def picture(self, image: bytes, *, agent: str | None = None) -> str | None:
         """A notice for a picture that is held; None for one that may be shown."""
         who = self.agent if agent is None else agent_name(agent)
@@ -269,13 +279,38 @@ class Border:
         self, value: Any, judge: Callable[[str], Awaitable[str]], *, agent: str | None = None, dialect: str = "plain"
     ) -> Cleaned:
         """As ``cleaned``, with the list of changes. Every string is read; unreadable parts are withheld."""
-        return await cleaned(value, judge, picture=partial(self.picture, agent=agent), leave_out=left_out(dialect))
+
+        async def names(words: str) -> str:
+            return words if await self.together(words, agent=agent) else f"{NOTICE}: names in it are held]"
+
+        return await cleaned(
+            value, judge, picture=partial(self.picture, agent=agent), leave_out=left_out(dialect), names=names
+        )
 
     async def names(self, *names: Any, agent: str | None = None) -> bool:
         """Whether names, such as keys of records, may be used; they are judged where they can carry a text."""
         texts = [str(name) for name in names if not cannot_carry_text(str(name), ID)]
         text = " ".join(texts)
+        words = [word for name in names for word in words_of(str(name))]
+        if len(words) >= FEWEST_WORDS and not await self.together(" ".join(words), agent=agent):
+            return False
         return not text.strip() or await self.document(text, agent=agent) == text
+
+    async def together(self, *texts: str, agent: str | None = None) -> bool:
+        """Whether texts may be read side by side, each of which may be read by itself."""
+        text = "\n".join(part for part in texts if part.strip())
+        return await self._passes(text, agent) or await self.document(text, agent=agent) == text
+
+    async def _passes(self, text: str, agent: str | None) -> bool:
+        """Whether a text made of texts that are on record may be read. Nothing is recorded of it."""
+        who = self.agent if agent is None else agent_name(agent)
+        key = digest("together", who, text)
+        if not text.strip() or len(text) > MOST_TOGETHER or self._passed.get(key):
+            return True
+        allowed = not held_side_by_side(await self.guard.screen(text, agent=who, channel=Channel.DOCUMENT))
+        if allowed:
+            self._passed.put(key, True)
+        return allowed
 
     async def beside(self, value: Any, *, agent: str | None = None) -> bool:
         """Whether the parts of a value beside its texts may be kept: keys, letters in a row, escaped texts."""
@@ -286,6 +321,28 @@ class Border:
         lines += [line for line in values if line not in known]
         text = "\n".join(line for line in lines if line.strip())
         return reading.whole and (not text or await self.document(text, agent=agent) == text)
+
+    async def _may_stand(self, where: Ref, value: Any, agent: str) -> bool:
+        """Whether a record's name and the parts beside its text may be used."""
+        return (
+            await self.names(where.namespace, where.key, agent=agent)
+            and await self.beside(value, agent=agent)
+            and await self._named(where, value, agent)
+        )
+
+    async def _named(self, where: Ref, value: Any, agent: str) -> bool:
+        """Whether a record may stand under its names: they and its texts may say something together. A text that is
+        held by itself is judged as the record's own."""
+        text, texts = text_of(value), read_strings(value).texts
+        name = _spoken(f"{where.namespace} {where.key}")
+        spoken = tuple(replace(part, text=_spoken(part.text)) if part.is_key else part for part in texts)
+        wholes = [f"{name}: {text}"] if len(words_of(name)) >= _WORDS_OF_A_NAME else []
+        if any(part.is_key and len(words_of(part.text)) >= _WORDS_OF_A_NAME for part in texts):
+            wholes.append(joined(spoken))
+        for whole in wholes:
+            if not await self._passes(whole, agent) and await self._passes(text, agent):
+                return await self.document(whole, agent=agent) == whole
+        return True
 
     # memories in the framework's own store
 
@@ -304,7 +361,7 @@ class Border:
     async def _keep(self, ref: Ref | Sequence[str], value: Any, claimed: object, *, rewrite: bool) -> Any:
         where, who = check_ref(ref), self.agent
         principal = _principal(who, claimed)
-        if not (await self.names(where.namespace, where.key, agent=who) and await self.beside(value, agent=who)):
+        if not await self._may_stand(where, value, who):
             log.warning("a memory was not stored: its name, or something beside its text, is held: %s", where.system)
             return WITHHELD
         if not text_of(value).strip():
@@ -352,11 +409,7 @@ class Border:
         A record that was never judged, or was changed since, is judged first, as an untrusted document.
         """
         who = self.agent if agent is None else agent_name(agent)
-        records = [
-            (ref, value)
-            for ref, value in records
-            if await self.names(ref.namespace, ref.key, agent=who) and await self.beside(value, agent=who)
-        ]
+        records = [(ref, value) for ref, value in records if await self._may_stand(ref, value, who)]
         with_text = [(ref, value) for ref, value in records if text_of(value).strip()]
         silent = {ref for ref, value in records if not text_of(value).strip()}
         if not with_text:
@@ -392,6 +445,11 @@ def _as_data(value: Any) -> Any:
         return value
     texts = [part.text for part in read_strings(value).texts if not part.is_key]
     return texts[0] if len(texts) == 1 else texts
+
+
+def _spoken(name: str) -> str:
+    """A name in words."""
+    return re.sub(r"[\W_]+", " ", name).strip()
 
 
 def _digest(key: tuple[str, ...]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazaretto.adapters.border import Border
 from lazaretto.adapters.langgraph import guarded_tools
-from lazaretto.adapters.langgraph_state import StateReader, cleaned_message, runtime_config
+from lazaretto.adapters.langgraph_state import StateReader, cleaned_message, earlier_messages, runtime_config
 from lazaretto.errors import MissingExtra
 from lazaretto.ingest.still import still
 
@@ -38,7 +38,9 @@ class GuardMiddleware(AgentMiddleware[Any, Any]):
 
     async def _before(self, request: ModelRequest[Any], config: Any) -> ModelRequest[Any]:
         reader = StateReader(self._border, config, self._border.agent)
-        messages = [await self._read(message, reader) for message in still(list(request.messages))]
+        given = still(list(request.messages))
+        earlier = earlier_messages(given)
+        messages = [await self._read(message, reader, place in earlier) for place, message in enumerate(given)]
         more: dict[str, Any] = {"messages": messages}
         if request.system_message is not None:
             system = still(request.system_message)
@@ -47,9 +49,9 @@ class GuardMiddleware(AgentMiddleware[Any, Any]):
             more["model"] = request.model.model_copy(update={"tags": [*(request.model.tags or []), TAG_NOSTREAM]})
         return request.override(**more)
 
-    async def _read(self, message: Any, reader: StateReader) -> Any:
+    async def _read(self, message: Any, reader: StateReader, earlier: bool) -> Any:
         """A message as the model may read it; messages from tools were judged as such already."""
-        return await cleaned_message(self._border, message, await reader.judge(message, True))
+        return await cleaned_message(self._border, message, await reader.judge(message, True, earlier))
 
     async def _after(self, response: ModelResponse[Any]) -> ModelResponse[Any]:
         judged = [

@@ -11,7 +11,7 @@ import hashlib
 import threading
 import weakref
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -19,8 +19,11 @@ from typing import Any
 from lazaretto.adapters.border import NOTICE, Border, agent_name
 from lazaretto.errors import MissingExtra
 from lazaretto.guard import Guard
+from lazaretto.identity import ORDERS
+from lazaretto.ingest.left_out import left_out
 from lazaretto.ingest.opening import Parted, opened
 from lazaretto.ingest.strings import read_strings
+from lazaretto.types import Channel
 
 try:
     from langchain_core.messages import (
@@ -65,6 +68,9 @@ class Inputs:
 
     def __init__(self) -> None:
         self._given: OrderedDict[str, None] = OrderedDict()
+        self._heard: OrderedDict[str, None] = OrderedDict()
+        self.looked_back = False
+        """Whether the ledger was searched for earlier words of people."""
         self._others: OrderedDict[str, None] = OrderedDict()
         self._writers: OrderedDict[str, frozenset[str]] = OrderedDict()
         """Digest of a message's words -> the nodes that wrote them; none where nobody could be found in time."""
@@ -85,6 +91,18 @@ class Inputs:
             known[_digest(thread, message)] = None
             while len(known) > _KEPT:
                 known.popitem(last=False)
+
+    def note_heard(self, text: str) -> None:
+        """Remember a text of the user or operator."""
+        with self._lock:
+            self._heard[hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()] = None
+            while len(self._heard) > _KEPT:
+                self._heard.popitem(last=False)
+
+    def has_heard(self, text: str) -> bool:
+        """Whether the user or operator gave a text."""
+        with self._lock:
+            return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() in self._heard
 
     def has(self, thread: str, message: BaseMessage) -> bool:
         """Whether a message stood in a graph's input."""
@@ -166,8 +184,38 @@ def note_input(border: Border, config: Any, value: Any) -> None:
         return
     inputs = _inputs(border)
     inputs.threads.add(_thread(config))
-    for message in _messages(value):
+    messages = _messages(value)
+    earlier = earlier_messages(messages)
+    for place, message in enumerate(messages):
         inputs.note(_thread(config), message)
+        if place not in earlier and isinstance(message, (HumanMessage, SystemMessage)):
+            inputs.note_heard(_text_of(_judged_fields(message)))
+
+
+def earlier_messages(messages: Sequence[BaseMessage | None]) -> frozenset[int]:
+    """The places of messages of earlier turns: an answer of a model stands between them and the last human message. The
+    instructions at the beginning are a program's own."""
+    spoken = [place for place, message in enumerate(messages) if isinstance(message, HumanMessage)]
+    answers = [place for place, message in enumerate(messages) if isinstance(message, AIMessage)]
+    start = max((place for place in answers if spoken and place < spoken[-1]), default=0)
+    leading = next((place for place, found in enumerate(messages) if not isinstance(found, SystemMessage)), start)
+    return frozenset(range(leading, start))
+
+
+async def was_heard(border: Border, message: BaseMessage) -> bool:
+    """Whether a message was the user's or operator's in a turn that was present then, also in an earlier process."""
+    inputs, text = _inputs(border), _text_of(_judged_fields(message))
+    if inputs.has_heard(text):
+        return True
+    if not inputs.looked_back:
+        inputs.looked_back = True
+        recorded = await asyncio.to_thread(
+            lambda: border.guard.ledger.items(channel=Channel.MESSAGE, any_state=True, limit=_KEPT)
+        )
+        for item in recorded:
+            if item.source in ORDERS:
+                inputs.note_heard(item.text)
+    return inputs.has_heard(text)
 
 
 def note_brought(border: Border, config: Any, value: Any) -> None:
@@ -298,12 +346,16 @@ class StateReader:
         """Whether the checkpointer reports nothing while the graph runs."""
         return ((self.config or {}).get("configurable") or {}).get("__pregel_durability") == "exit"
 
-    async def judge(self, message: BaseMessage, first: bool) -> Judge:
-        """The way to judge a message, by its writer."""
+    async def judge(self, message: BaseMessage, first: bool, earlier: bool = False) -> Judge:
+        """The way to judge a message, by its writer. ``earlier``: it is of an earlier turn."""
         border, to = self.border, self.receiver
         if isinstance(message, (ToolMessage, FunctionMessage)):
             return border.tool
         if isinstance(message, (HumanMessage, SystemMessage)) and await self.is_input(message, first):
+            if earlier and border.guard.policy.actions and not await was_heard(border, message):
+                return border.stored
+            if not earlier:
+                _inputs(border).note_heard(_text_of(_judged_fields(message)))
             return border.user if isinstance(message, HumanMessage) else border.system
         by = await self.writer(message) or (border.agent if isinstance(message, AIMessage) else UNNAMED)
         if to is not None and by != to:
@@ -319,7 +371,9 @@ async def cleaned_message(border: Border, message: BaseMessage, judge: Judge | N
     done = await border.clean(_judged_fields(message), how, dialect="langchain")
     beside = await border.clean(_beside(message), how, dialect="langchain")
     if not done.changed and not beside.changed:
-        return message
+        texts = [_text_of(part) for part in (_judged_fields(message), _beside(message))]
+        apart = not isinstance(message, (ToolMessage, FunctionMessage)) or not all(map(str.strip, texts))
+        return message if apart or await border.together(*texts) else _held(message)
     update: dict[str, Any] = done.value if isinstance(done.value, dict) else {"content": str(done.value)}
     calls = {path[0] for path, _ in (*done.changed, *beside.changed) if path} & {"tool_calls", "invalid_tool_calls"}
     if beside.changed:
@@ -332,6 +386,20 @@ async def cleaned_message(border: Border, message: BaseMessage, judge: Judge | N
     if isinstance(message, ToolMessage) and done.whole:
         update["artifact"] = None
     return message.model_copy(update=update)
+
+
+def _held(message: BaseMessage) -> BaseMessage:
+    """A tool's message with a notice alone."""
+    update = {"content": f"{NOTICE}: it is held together with others]", "artifact": None}
+    fields = type(message).model_fields
+    return message.model_copy(
+        update={name: value for name, value in update.items() if name in fields}
+        | {name: {} for name in _beside(message) if isinstance(getattr(message, name, None), dict)}
+    )
+
+
+def _text_of(part: Any) -> str:
+    return read_strings(part, left_out("langchain")).text
 
 
 def _judged_fields(message: BaseMessage) -> dict[str, Any]:
@@ -355,11 +423,11 @@ async def cleaned_state(border: Border, value: Any, *, config: Any = None, recei
     return await _cleaned(StateReader(border, config if config is not None else runtime_config(), receiver), value)
 
 
-async def _cleaned(reader: StateReader, value: Any, path: tuple[Any, ...] = ()) -> Any:
+async def _cleaned(reader: StateReader, value: Any, path: tuple[Any, ...] = (), earlier: bool = False) -> Any:
     message = _as_message(value)
     if message is not None:
         first = path in (("messages", 0), (0,))
-        done = await cleaned_message(reader.border, message, await reader.judge(message, first))
+        done = await cleaned_message(reader.border, message, await reader.judge(message, first, earlier))
         return value if done is message else done
     found = opened(value)
     apart = isinstance(value, Mapping) and not path  # each channel of a state by itself
@@ -368,10 +436,30 @@ async def _cleaned(reader: StateReader, value: Any, path: tuple[Any, ...] = ()) 
     names = [step for step, _ in found.parts] if found.keyed else []
     if len(path) > _MOST_DEPTH or not await reader.border.names(*names):
         return await reader.border.cleaned(value, reader.border.document, dialect="langchain")
-    parts = [(step, await _cleaned(reader, part, (*path, step))) for step, part in found.parts]
+    past = earlier_messages([_as_message(part) for _, part in found.parts])
+    parts = [
+        (step, await _cleaned(reader, part, (*path, step), place in past))
+        for place, (step, part) in enumerate(found.parts)
+    ]
+    if not found.keyed:
+        parts = await _side_by_side(reader.border, parts)
     if all(new is old for (_, new), (_, old) in zip(parts, found.parts, strict=True)):
         return value
     return found.build(parts)
+
+
+async def _side_by_side(border: Border, parts: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Parts of a list, with notices for answers of tools that stand side by side and are harmful only together."""
+    made, run = list(parts), list[int]()
+    for place, part in enumerate([*(part for _, part in parts), None]):
+        if isinstance(part, (ToolMessage, FunctionMessage)):
+            run += [] if NOTICE in str(part.content) else [place]
+            continue
+        if len(run) > 1 and not await border.together(*(_text_of(_judged_fields(parts[n][1])) for n in run)):
+            for n in run:
+                made[n] = (parts[n][0], _held(parts[n][1]))
+        run = []
+    return made
 
 
 async def from_tool(border: Border, value: Any, name: str = "") -> Any:

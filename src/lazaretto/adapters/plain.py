@@ -139,11 +139,18 @@ async def _judged(parts: list[Any], clean: Clean) -> list[Any]:
         return [f"{NOTICE}: it has no end, and could not be judged]"]
     parts = still(parts)
     whole = "".join(part for part in parts if isinstance(part, str))
-    judged_text = await clean(whole)
-    if judged_text != whole:
-        return [judged_text]
     others = [part for part in parts if not isinstance(part, str)]
-    done = await clean(others) if others else others
+    if not whole or not others:
+        done = await clean(others or whole)
+        if not others:
+            return parts if done == whole else [done]
+    else:
+        together = await clean([whole, *others])
+        if not isinstance(together, list):
+            return [together]
+        if together[0] != whole:
+            return [together[0]]
+        done = together[1:]
     if not isinstance(done, list):
         return [done]
     judged = iter(done)

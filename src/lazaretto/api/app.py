@@ -19,7 +19,7 @@ from lazaretto.api.answers import ERRORS, answer, fault
 from lazaretto.api.metrics import AccessLog, Metrics
 from lazaretto.api.outgoing import Unreachable
 from lazaretto.api.request_limits import CONSOLE, RequestLimits
-from lazaretto.api.routes import actions, agents, compatible, items, records, repairs, service, tracing
+from lazaretto.api.routes import actions, agents, compatible, items, litellm, records, repairs, service, tracing
 from lazaretto.api.webhooks import Webhooks
 from lazaretto.console.app import console
 from lazaretto.errors import (
@@ -69,6 +69,7 @@ ROUTERS = (
     agents.router,
     actions.router,
     compatible.router,
+    litellm.router,
     items.router,
     records.router,
     tracing.router,

@@ -2,7 +2,7 @@
 
 A conversation is sent whole with every call. A part that was judged before is not judged again, but whether it is held
 *now* is looked up each time. A ruling that stands for a failed gate is not kept. A part that is sent again counts as
-read again.
+read again. One that was erased is judged anew each time and leaves no trace.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from lazaretto.errors import InputError
 from lazaretto.guard import Guard
+from lazaretto.ingest.raw_input import id_once
 from lazaretto.ingest.read_history import is_reading, principal_body
 from lazaretto.types import Channel, Decision, Draft, EventKind, Ruling, SourceClass
 
@@ -54,7 +56,10 @@ async def judge(
     guard: Guard, passage: Passage, *, agent: str, conversation: str = "", principal: str | None = None
 ) -> JudgedPassage:
     """Judge and record a passage, or find how it stands where it was judged before in the same conversation."""
-    decision = await _decision(guard, passage, agent, conversation, principal)
+    try:
+        decision = await _decision(guard, passage, agent, conversation, principal)
+    except _ErasedError as erased:
+        return await _without_trace(guard, passage, agent, principal, held=erased.held)
     reason = decision.reasons[0] if decision.reasons else decision.rule
     state = await asyncio.to_thread(guard.ledger.state, decision.item)
     if state.held and decision.allowed and guard.policy.mode != "observe":
@@ -65,6 +70,45 @@ async def judge(
         return JudgedPassage(decision.item, True, decision.rule, reason)
     instead = decision.replacement if decision.ruling is Ruling.REWRITE else None
     return JudgedPassage(decision.item, False, decision.rule, reason, instead)
+
+
+async def has_heard(
+    guard: Guard, passage: Passage, *, agent: str, conversation: str = "", principal: str | None = None
+) -> bool:
+    """Whether a passage was judged before in the same conversation as what it is now."""
+    name = _name_of(passage, agent, conversation, principal)
+    item = id_once(guard.ledger.namespace, _once(name, 0))
+    return not await asyncio.to_thread(guard.ledger.unknown, [item])
+
+
+class _ErasedError(Exception):
+    """A passage was judged before, and its item was erased."""
+
+    def __init__(self, held: bool) -> None:
+        super().__init__()
+        self.held = held
+        """Whether it was held then."""
+
+
+def _held_when_erased(guard: Guard, item: str) -> bool | None:
+    """Whether an item was held when it was erased; None where it was not erased."""
+    erased = list(guard.ledger.events(subject=item, kinds=(EventKind.ERASED,)))
+    return any((event.body or {}).get("held", False) for event in erased) if erased else None
+
+
+async def _without_trace(
+    guard: Guard, passage: Passage, agent: str, principal: str | None, *, held: bool
+) -> JudgedPassage:
+    """A passage whose item was erased: what was held stays outside, the rest passes if it would pass now."""
+    if held and guard.policy.mode != "observe":
+        return JudgedPassage("", False, "held:since", "It was held when it was erased.")
+    decision = await guard.screen(
+        passage.text, agent=agent, channel=passage.channel, image=passage.image, source=passage.source,
+        principal=principal,
+    )  # fmt: skip
+    instead = decision.replacement if decision.ruling is Ruling.REWRITE else None
+    reason = decision.reasons[0] if decision.reasons else decision.rule
+    return JudgedPassage("", decision.allowed, decision.rule, reason, instead)
 
 
 def _read_again(guard: Guard, passage: Passage, agent: str, item: str, principal: str | None) -> None:
@@ -79,22 +123,36 @@ def _read_again(guard: Guard, passage: Passage, agent: str, item: str, principal
 
 async def _decision(guard: Guard, passage: Passage, agent: str, conversation: str, principal: str | None) -> Decision:
     """The decision about a passage, the recorded one where there is one; not one that a broken gate brought about."""
-    content = hashlib.sha256(passage.text.encode("utf-8", "surrogatepass") + b"\0" + (passage.image or b""))
-    of: list[str] = [agent, conversation, passage.channel.value, passage.source or "", principal or ""]
-    of += [] if passage.tool is None else [passage.tool, str(passage.answer)]
-    # each part with its length, so that none can hold the next one
-    name = ":".join(f"{len(part)}:{part}" for part in ("passage", *of, content.hexdigest()[:40]))
+    name = _name_of(passage, agent, conversation, principal)
     began = time.time()
     for again in range(_TRIES + 1):
         number = again if again < _TRIES else int(began / _PAUSE_S) + _TRIES
-        once = hashlib.sha256(f"{name}:{number}".encode("utf-8", "surrogatepass")).hexdigest()
-        decision = await guard.check(
-            passage.text, agent=agent, channel=passage.channel, image=passage.image, source=passage.source,
-            once=once, principal=principal, tool=passage.tool, answer=passage.answer,
-        )  # fmt: skip
+        once = _once(name, number)
+        try:
+            decision = await guard.check(
+                passage.text, agent=agent, channel=passage.channel, image=passage.image, source=passage.source,
+                once=once, principal=principal, tool=passage.tool, answer=passage.answer,
+            )  # fmt: skip
+        except InputError as error:
+            held = await asyncio.to_thread(_held_when_erased, guard, id_once(guard.ledger.namespace, once))
+            if error.field != "once" or held is None:
+                raise
+            raise _ErasedError(held) from None
         if decision.allowed or not decision.rule.startswith(_FAILED):
             break
         recorded = await asyncio.to_thread(guard.ledger.item, decision.item)
         if recorded.time >= began:
             break  # it failed just now
     return decision
+
+
+def _name_of(passage: Passage, agent: str, conversation: str, principal: str | None) -> str:
+    content = hashlib.sha256(passage.text.encode("utf-8", "surrogatepass") + b"\0" + (passage.image or b""))
+    of: list[str] = [agent, conversation, passage.channel.value, passage.source or "", principal or ""]
+    of += [] if passage.tool is None else [passage.tool, str(passage.answer)]
+    # each part with its length, so that none can hold the next one
+    return ":".join(f"{len(part)}:{part}" for part in ("passage", *of, content.hexdigest()[:40]))
+
+
+def _once(name: str, number: int) -> str:
+    return hashlib.sha256(f"{name}:{number}".encode("utf-8", "surrogatepass")).hexdigest()

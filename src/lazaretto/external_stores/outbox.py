@@ -49,6 +49,25 @@ class Outbox:
         if state is not None:
             self._ledger.append([ref_draft("deleted", state.newest, ref, by=agent)])
 
+    async def take_out(self, item: Observation) -> None:
+        """Delete the record of an item that is about to be erased from the joined store that keeps it. A record that
+        has another value by now stays. An error of the store is raised."""
+        store = None if item.ref is None else self._stores.get(item.ref.system)
+        if store is None or item.ref is None:
+            return
+        _, namespace, key = item.ref
+        if agrees(item, await _called(store.get, namespace, key)):
+            await _tried(store.delete, namespace, key)
+
+    async def restore(self, ref: Ref) -> None:
+        """Put the version in a joined store that should stand there after another one was taken out."""
+        state = (await asyncio.to_thread(self._ledger.ref_states, [ref])).get(ref)
+        if state is not None and state.wanted and ref.system in self._stores:
+            store = self._stores[ref.system]
+            if await _called(store.get, ref.namespace, ref.key) is None:
+                await asyncio.to_thread(self._ledger.append, [ref_draft("removed", state.wanted, ref)])
+                await self._write(store, self._ledger.ref_states([ref])[ref])
+
     async def write_back(self) -> tuple[WrittenBack, ...]:
         """Make the due writes; one outcome for each record."""
         done: list[WrittenBack] = []

@@ -14,7 +14,7 @@ from lazaretto.incidents.records import HeldItem
 from lazaretto.ingest.raw_input import read_text
 from lazaretto.learn.withdrawals import LISTED, LabelDecision, Withdrawal
 from lazaretto.names import check_name
-from lazaretto.types import Event, Receipt
+from lazaretto.types import Event, Observation, Receipt
 
 if TYPE_CHECKING:
     from lazaretto.gates.content.gate import ContentGate
@@ -123,8 +123,12 @@ class PeopleCalls:
 
     async def erase(self, item: str, *, reason: str, by: str = "") -> Event:
         """Remove the content of an item or a decision for good; that it was there, why it went and ``by`` whom stays
-        recorded."""
-        person = check_name(by, "by", printable=True) if by else ""
+        recorded. Its record in a joined store goes first (``stores.join``); if that store cannot be reached, nothing is
+        erased."""
+        person, outbox = check_name(by, "by", printable=True) if by else "", self._core.outbox
+        found = await self._core.in_store_thread(self._recorded, check_name(item, "item"))
+        if found is not None:
+            await outbox.take_out(found)
 
         def work() -> Event:
             from lazaretto.gates.content.casebook import erase_cases_of_erased  # and the library with it
@@ -133,4 +137,11 @@ class PeopleCalls:
             erase_cases_of_erased(self._core.ledger)
             return event
 
-        return await self._core.in_store_thread(work)
+        event = await self._core.in_store_thread(work)
+        if found is not None and found.ref is not None:
+            await outbox.restore(found.ref)
+        return event
+
+    def _recorded(self, item: str) -> Observation | None:
+        """An item with its content; None for a decision, and for one that is not known."""
+        return next(iter(self._core.ledger.items(ids=[item], any_state=True, limit=None)), None)

@@ -47,11 +47,13 @@ async def cleaned(
     picture: JudgePicture | None = None,
     leave_out: LeaveOut | None = None,
     block: Callable[[str], Any] = text_block,
+    names: Judge | None = None,
 ) -> Cleaned:
     """The value as it may be passed on. If others still hold the value, give a copy of it
     (``still``); where there is none, one that reads otherwise after it was judged is withheld.
 
-    ``picture`` judges pictures, which without it cannot be judged; ``block`` replaces a block with a picture.
+    ``picture`` judges pictures, which without it cannot be judged; ``block`` replaces a block with a picture;
+    ``names`` judges names and ids that are left out, where they are a sentence together.
     """
     reading = read_strings(value, leave_out)
     words: dict[tuple[Path, bool], Any] = {}
@@ -67,6 +69,8 @@ async def cleaned(
         whole = await _places(group, judge, words)
         if whole is not None:
             return Cleaned(whole, (((), False),), whole)
+    if names is not None and reading.names and (whole := await names(reading.names)) != reading.names:
+        return Cleaned(whole, (((), False),), whole)
     if read_strings(value, leave_out) != reading:
         whole = UNREADABLE.format(why="changes while it is read")
         return Cleaned(whole, (((), False),), whole)

@@ -11,15 +11,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from lazaretto.ingest.strings import KEY, LeaveOut, Path
+from lazaretto.ingest.strings import FEWEST_WORDS, KEY, LeaveOut, Path, words_of
 
 ID = re.compile(r"[A-Za-z0-9_.:/|+=@\-]{1,200}")
 WORD = re.compile(r"[A-Za-z0-9_.:/\-]{1,64}")
 BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
-_SPLIT = re.compile(r"[^A-Za-z0-9]+")
-_LONGEST = 200
-_FEWEST_WORDS = 6
-"""So many words joined by signs are a sentence, under any field name."""
 
 _IDS = ("id", "call_id", "tool_call_id", "tool_use_id", "item_id", "response_id", "previous_response_id", "file_id",
         "container_id", "request_id", "model", "system_fingerprint", "encrypted_index", "encrypted_content",
@@ -76,10 +72,7 @@ def left_out(dialect: str) -> LeaveOut:
 
 def cannot_carry_text(value: str, shape: re.Pattern[str]) -> bool:
     """Whether a string has the shape of an id, word or code, and is no sentence in disguise."""
-    if not shape.fullmatch(value):
-        return False
-    words = [word for word in _SPLIT.split(value[:_LONGEST]) if word.isalpha() and len(word) > 1]
-    return len(words) < _FEWEST_WORDS
+    return shape.fullmatch(value) is not None and len(words_of(value)) < FEWEST_WORDS
 
 
 def _name(path: Path) -> str:

@@ -87,7 +87,7 @@ def read_observation(raw: RawInput, namespace: str, limits: Limits) -> Observati
         namespace=namespace,
         time=clock.time() if raw.time is None else _read_time(raw.time),
         key=(ref.key if ref else "") if raw.key is None else check_name(raw.key, "key", printable=True),
-        id=new_id() if raw.once is None else _id_once(namespace, check_name(raw.once, "once", printable=True)),
+        id=new_id() if raw.once is None else id_once(namespace, check_name(raw.once, "once", printable=True)),
         ref=ref,
         value=None if isinstance(value, str) else value,
         principal=f"{PROCESS}{agent}" if raw.principal is None else check_principal(raw.principal),
@@ -101,7 +101,8 @@ def _read_time(moment: object) -> float:
     return float(moment)
 
 
-def _id_once(namespace: str, once: str) -> str:
+def id_once(namespace: str, once: str) -> str:
+    """The id of an item that is written under a name of the caller's own."""
     return "it_" + hashlib.sha256(f"{namespace}\0{once}".encode()).hexdigest()[:24]
 
 

@@ -21,6 +21,12 @@ Path = tuple[Step, ...]
 LeaveOut = Callable[[Path, Any], bool]
 """Whether a field cannot carry text, by its path and value."""
 MOST_DEPTH = 64
+_NAMES = frozenset({"name", "id", "call_id", "tool_call_id", "tool_use_id", "item_id", "file_id"})
+"""Fields whose values others choose; several of them, side by side, may say something."""
+FEWEST_WORDS = 6
+"""So many words in names are long enough for a sentence."""
+_SPLIT = re.compile(r"[^A-Za-z0-9]+")
+_LONGEST_NAME = 200
 _SHORT = 2
 """Strings of so many characters, several in a row, are letters of one text."""
 _FEWEST_LETTERS = 4
@@ -59,6 +65,14 @@ class ReadStrings:
     texts: tuple[Found, ...] = ()
     pictures: tuple[FoundPicture, ...] = ()
     unread: tuple[UnreadPart, ...] = ()
+    aside: tuple[str, ...] = ()
+    """Names and ids that were left out and have several words."""
+
+    @property
+    def names(self) -> str:
+        """Names and ids that were left out, in words, if they are long enough together to be a sentence; else empty."""
+        lines = {" ".join(words_of(name)): len(words_of(name)) for name in self.aside}
+        return "\n".join(lines) if sum(lines.values()) >= FEWEST_WORDS else ""
 
     @property
     def whole(self) -> bool:
@@ -75,7 +89,7 @@ def read_strings(value: Any, leave_out: LeaveOut | None = None) -> ReadStrings:
     """Every string of a value of any shape with its path. Nothing is consumed, and a value may hold itself."""
     walk = _Walk(leave_out)
     walk.read(value, ())
-    return ReadStrings(tuple(walk.texts), tuple(walk.pictures), tuple(walk.unread))
+    return ReadStrings(tuple(walk.texts), tuple(walk.pictures), tuple(walk.unread), tuple(walk.aside))
 
 
 def replaced(value: Any, words: Mapping[tuple[Path, bool], Any]) -> Any:
@@ -84,6 +98,11 @@ def replaced(value: Any, words: Mapping[tuple[Path, bool], Any]) -> Any:
     A part that cannot be made again (an exception, an object without a copy) is replaced by the words as a whole.
     """
     return _put(value, (), words) if words else value
+
+
+def words_of(name: str) -> list[str]:
+    """The words that a name or id is made of."""
+    return [word for word in _SPLIT.split(name[:_LONGEST_NAME]) if word.isalpha() and len(word) > 1]
 
 
 def joined(texts: tuple[Found, ...]) -> str:
@@ -134,6 +153,7 @@ class _Walk:
     texts: list[Found] = field(default_factory=list)
     pictures: list[FoundPicture] = field(default_factory=list)
     unread: list[UnreadPart] = field(default_factory=list)
+    aside: list[str] = field(default_factory=list)
     _inside: set[int] = field(default_factory=set)
     _seen: int = 0
 
@@ -145,6 +165,8 @@ class _Walk:
             self.unread.append(UnreadPart((), f"holds more than {MOST_PARTS:,} parts"))
             return
         if path and self.leave_out is not None and self.leave_out(path, value):
+            if path[-1] in _NAMES and type(value) is str and len(words_of(value)) > 1:
+                self.aside.append(value)
             return
         if type(value) is str:
             self._found(value, path)

@@ -17,6 +17,7 @@ from lazaretto.ledger.appending import insert_sql, lock_head, write_batch
 from lazaretto.ledger.drafts import Batch
 from lazaretto.ledger.edges import edges_of
 from lazaretto.ledger.encoding import EventRows, Linker, event_from
+from lazaretto.ledger.item_state import held_sql
 from lazaretto.ledger.schema import edges, events, items
 from lazaretto.types import Channel, Edge, Event, EventKind, plain
 
@@ -55,7 +56,9 @@ def erase_subjects(
     tombstones = []
     for subject in subjects:
         item = connection.execute(
-            sa.select(items.c.channel, items.c.image).where(items.c.tenant == tenant, items.c.id == subject)
+            sa.select(items.c.channel, items.c.image, sa.literal_column(held_sql())).where(
+                items.c.tenant == tenant, items.c.id == subject
+            )
         ).first()
         named = [subject, refs.ABOUT + subject, vectors.ABOUT + subject]
         if not keep_known:
@@ -72,7 +75,9 @@ def erase_subjects(
         _remove_bodies(connection, tenant, full)
         if not keep_known:
             fingerprints.forget(connection, tenant, subject)
-        tombstones.append(_tombstone(subject, reason, by, full, "" if item is None else item[0]))
+        tombstones.append(
+            _tombstone(subject, reason, by, full, *(("", False) if item is None else (item[0], bool(item[2]))))
+        )
     linked = write_batch(
         connection, linker, namespace, head, Batch.of_ledger(EventKind.ERASED, tombstones, time.time())
     )
@@ -129,8 +134,11 @@ def _remove_bodies(connection: sa.Connection, tenant: int, full: Sequence[Event]
         connection.exec_driver_sql(insert_sql(edges, connection.dialect.name), rows)
 
 
-def _tombstone(subject: str, reason: str, by: str, full: Sequence[Event], channel: str) -> tuple[str, dict[str, Any]]:
-    """Subject and body of the ERASED event: the erased events, and the edges that only their bodies held."""
+def _tombstone(
+    subject: str, reason: str, by: str, full: Sequence[Event], channel: str, held: bool
+) -> tuple[str, dict[str, Any]]:
+    """Subject and body of the ERASED event: the erased events, the edges that only their bodies held, and whether the
+    item was held: a client that sends it again must not profit from the erasure."""
     kept: dict[Edge, None] = {}
     for event in full:
         kept_edges = set(edges_of(_without_body(event)))
@@ -141,6 +149,7 @@ def _tombstone(subject: str, reason: str, by: str, full: Sequence[Event], channe
         "edges": [plain(edge) for edge in kept],
         "channel": channel,
         **({"by": by} if by else {}),
+        **({"held": True} if held else {}),
     }
     return subject, body
 

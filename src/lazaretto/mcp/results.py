@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from lazaretto.errors import InputError
 from lazaretto.identity import Identity, ProvedBy
 from lazaretto.ingest.left_out import ID, cannot_carry_text, left_out
-from lazaretto.ingest.strings import ReadStrings, read_strings
+from lazaretto.ingest.strings import ReadStrings, read_strings, words_of
 from lazaretto.types import Channel, Decision, Ruling, SourceClass
 
 if TYPE_CHECKING:
@@ -115,15 +118,17 @@ class Results:
         """Content blocks as the agent may read them. Texts are judged together first: an order may be cut in two."""
         from mcp import types
 
-        texts = [block.text for block in content if isinstance(block, types.TextContent)]
-        whole = await self.held("\n".join(texts), server, directory) if len(texts) > 1 else None
+        pieces = [_piece(block) for block in content]
+        together = [n for n, piece in enumerate(pieces) if piece.strip()]
+        joined = "\n".join(pieces[n] for n in together)
+        whole = await self.held(joined, server, directory) if len(together) > 1 else None
         found, withheld = [], False
         for block in content:
             shown = await self._block(block, server, directory)
             withheld |= shown is not block
             found.append(shown)
         if whole is not None and not withheld:  # harmful only together
-            found = [b for b in found if not isinstance(b, types.TextContent)]
+            found = [block for n, block in enumerate(found) if n not in together]
             found.append(types.TextContent(type="text", text=whole))
             withheld = True
         return found, withheld
@@ -177,7 +182,7 @@ class Results:
             notice = await self._held_picture(base64.b64encode(picture.data).decode(), server)
             if notice is not None:
                 return notice
-        if all(found.text in judged_text for found in reading.texts) or _says_nothing(reading):
+        if reading.text in judged_text or _repeats(value, judged_text) or _says_nothing(reading):
             return None
         return await self.held(reading.text, server, directory)
 
@@ -210,6 +215,35 @@ class Results:
 
 
 _LEFT_OUT = left_out("mcp")
+
+
+def _piece(block: Any) -> str:
+    """The words of a block of content: its text, or that of a resource; a link's name, title and description."""
+    from mcp import types
+
+    if isinstance(block, types.TextContent):
+        return str(block.text)
+    if isinstance(block, types.EmbeddedResource):
+        return str(getattr(block.resource, "text", ""))
+    if isinstance(block, types.ResourceLink):
+        name = " ".join(words_of(block.name)) if cannot_carry_text(block.name, ID) else block.name
+        return "\n".join(part for part in (name, block.title, block.description) if part)
+    return ""
+
+
+def _repeats(structured: Any, text: str) -> bool:
+    """Whether data only repeats a text that was judged: as JSON, as values on lines of their own, or as they are."""
+    values = structured["result"] if isinstance(structured, dict) and list(structured) == ["result"] else structured
+    with contextlib.suppress(orjson.JSONDecodeError):
+        if orjson.loads(text) in (structured, values):
+            return True
+    if not isinstance(values, list):
+        return bool(values == text)
+    lines = [value if isinstance(value, str) else orjson.dumps(value).decode() for value in values]
+    with contextlib.suppress(orjson.JSONDecodeError):
+        if [orjson.loads(line) for line in text.split("\n")] == values:
+            return True
+    return "\n".join(lines) == text
 
 
 def _says_nothing(reading: ReadStrings) -> bool:

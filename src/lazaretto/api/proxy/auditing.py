@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 
-from lazaretto.api.conversations import JudgedPassage, Passage, judge
-from lazaretto.api.proxy.calls import ToolCall, calls_in, calls_in_stream, described
+from lazaretto.api.conversations import JudgedPassage, Passage, has_heard, judge
+from lazaretto.api.proxy.calls import ToolCall, calls_before, calls_in, calls_in_stream, described
 from lazaretto.api.proxy.dialects import Dialect
 from lazaretto.api.proxy.passages import COULD_NOT, MARK, Json, Unit, marked_source, withhold_named
 from lazaretto.api.proxy.streams import StreamTexts, read_object
+from lazaretto.gates.engine.decision import held_side_by_side
 from lazaretto.guard import Guard
-from lazaretto.ingest.cleaning import Cleaned, cleaned
+from lazaretto.identity import ORDERS
+from lazaretto.ingest.cleaning import MOST_TOGETHER, Cleaned, cleaned
 from lazaretto.ingest.left_out import left_out
 from lazaretto.ingest.strings import Path, read_strings
+from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.names import MAX_NAME
 from lazaretto.types import Channel, SourceClass
 
 _REWRITTEN = ("content", "text", "refusal")
 """Fields of an answer in which other words may stand: not in arguments of tools."""
+
+
+_FROM_OUTSIDE = (Channel.TOOL, Channel.DOCUMENT)
+_MOST_PASSED = 1 << 20
+"""Bytes of digests of texts that passed side by side."""
+_PASSED: weakref.WeakKeyDictionary[Guard, KeptTexts[bool]] = weakref.WeakKeyDictionary()
 
 
 class Refused(Exception):
@@ -66,13 +76,82 @@ class ConversationAuditor:
             if isinstance(body.get(key), (list, dict))
         )
         units = [unit for unit in self.dialect.asked(body, sources) if self._says_something(unit, frozenset())]
+        if self.guard.policy.actions:
+            unknown = frozenset(
+                call.name for call in calls_before(body) if not self.guard.actions.called_before(self.agent, *call)
+            )
+            units = [await self._of_history(unit, unknown) for unit in units]
         done = await asyncio.gather(*(self._unit(unit, stop=unit.own) for unit in units))
+        done = await self._side_by_side(units, done)
         changed = 0
         for unit, result in zip(units, done, strict=True):
             if result.changed:
                 unit.put(result.value if result.whole is None else unit.instead(result.whole))
                 changed += 1
         return PartCounts(len(units) + named, changed + named)
+
+    async def _of_history(self, unit: Unit, unknown: frozenset[str]) -> Unit:
+        """A part of a request, where calls are asked about. A history comes from wherever it was stored: words of the
+        user and the operator in it, and answers of directories, count as such only where they were read here before, or
+        where the model's call was answered here. ``unknown``: the tools of other calls."""
+        theirs = unit.earlier and unit.source in ORDERS
+        if not theirs and unit.tool not in unknown:
+            return unit
+        words = read_strings(unit.value, self._left_out(frozenset())).text
+        if theirs:
+            if await self._has_heard(Passage(words, channel=unit.channel, source=unit.source)):
+                return unit
+            return replace(unit, channel=Channel.DOCUMENT, source=SourceClass.AGENT_MESSAGE, own=False)
+        if (listing := self.guard.actions.listing(unit.tool, unit.answer)) is None:
+            return unit
+        source = unit.source if listing.speaks else SourceClass.TOOL_OUTPUT_INTERNAL
+        passage = Passage(words, channel=unit.channel, source=source, tool=unit.tool, answer=unit.answer)
+        return unit if await self._has_heard(passage) else replace(unit, tool="")
+
+    async def _has_heard(self, passage: Passage) -> bool:
+        return await has_heard(
+            self.guard, passage, agent=self.agent, conversation=self.conversation, principal=self.principal
+        )
+
+    async def _side_by_side(self, units: Sequence[Unit], done: Sequence[Cleaned]) -> list[Cleaned]:
+        """The parts, with a notice for those that came from outside side by side and are harmful only together."""
+        made, run = list(done), list[int]()
+        for place, unit in enumerate([*units, None]):
+            if unit is not None and unit.channel in _FROM_OUTSIDE and not (unit.by_model or unit.own):
+                if done[place].changed:  # a notice stands there
+                    continue
+                run.append(place)
+                continue
+            texts = [read_strings(made[n].value, self._left_out(frozenset())).text for n in run]
+            held = await self._held_together(texts, Channel.TOOL if run and units[run[0]].tool else Channel.DOCUMENT)
+            if held is not None:
+                for n in run:
+                    made[n] = Cleaned(held, (((), False),), held)
+            run = []
+        return made
+
+    async def _held_together(self, texts: Sequence[str], channel: Channel) -> str | None:
+        """The notice for texts that may not be read side by side. Nothing is recorded of texts that may: their
+        words are on record already."""
+        text = "\n".join(text for text in texts if text.strip())
+        if sum(bool(text.strip()) for text in texts) < 2 or len(text) > MOST_TOGETHER:
+            return None
+        held = await self._held_if_read(text, channel, self.guard.policy.proxy.document)
+        return None if held is None else notice(held)
+
+    async def _held_if_read(self, text: str, channel: Channel, source: SourceClass) -> JudgedPassage | None:
+        """The verdict on words that stand in several places, each of which may be read by itself; None where they may
+        be read together."""
+        key = digest(self.agent, channel.value, source.value, text)
+        known = _PASSED.setdefault(self.guard, KeptTexts(_MOST_PASSED, lambda _: 0))
+        if known.get(key):
+            return None
+        screened = await self.guard.screen(text, agent=self.agent, channel=channel, source=source)
+        if not held_side_by_side(screened):
+            known.put(key, True)
+            return None
+        verdict = await self._judge(Passage(text, channel=channel, source=source))
+        return None if verdict.allowed else verdict
 
     async def answered(self, body: Json, known: frozenset[str], request: Json) -> Json:
         """The answer as the agent may have it; ``known``: strings of the request, which endpoints repeat."""
@@ -96,6 +175,9 @@ class ConversationAuditor:
                 principal=self.principal,
             )  # fmt: skip
             notices += [] if made.allowed else [made.notice]
+        if not notices:
+            for call in calls:
+                self.guard.actions.has_called(self.agent, *call)
         return "\n".join(notices) or None
 
     async def _judged(self, body: Json, known: frozenset[str]) -> Json:
@@ -160,7 +242,7 @@ class ConversationAuditor:
 
     def _says_something(self, unit: Unit, known: frozenset[str]) -> bool:
         reading = read_strings(unit.value, self._left_out(known))
-        return bool(reading.text.strip() or reading.pictures or reading.unread)
+        return bool(reading.text.strip() or reading.pictures or reading.unread or reading.names)
 
     def _left_out(self, known: frozenset[str]) -> Any:
         table = left_out(self.dialect.name)
@@ -205,9 +287,16 @@ class ConversationAuditor:
             )
             return None if verdict.allowed else notice(verdict)
 
+        async def names(words: str) -> str:
+            held = await self._held_if_read(words, unit.channel, unit.source)
+            if stop and held is not None:
+                raise Refused(held)
+            return words if held is None else notice(held)
+
         done = await cleaned(
-            unit.value, text, picture=picture, leave_out=self._left_out(known), block=self.dialect.text_part
-        )
+            unit.value, text, picture=picture, leave_out=self._left_out(known), block=self.dialect.text_part,
+            names=names,
+        )  # fmt: skip
         if stop and done.whole is not None and done.whole.startswith("[withheld by lazaretto: it could"):
             raise Refused(None)
         return done

@@ -6,13 +6,12 @@ Tools that the endpoint ran itself (its web search) cannot be stopped here; thei
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from lazaretto.api.proxy.dialects import dicts
-from lazaretto.api.proxy.passages import Json
+from lazaretto.api.proxy.passages import Json, turn_start, with_roles
 
 _DONE_THERE = frozenset(
     {"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call"}
@@ -20,8 +19,7 @@ _DONE_THERE = frozenset(
 _NO_ARGUMENT = frozenset({"type", "id", "call_id", "status", "name", "namespace", "created_by"})
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(NamedTuple):
     """One call."""
 
     name: str
@@ -52,6 +50,17 @@ def calls_in_stream(events: Sequence[Json]) -> list[ToolCall]:
             found += _of_item(item)
     found += [ToolCall(names[place], _object("".join(parts))) for place, parts in bits.items()]
     return [call for place, call in enumerate(found) if call not in found[:place]]
+
+
+def calls_before(request: Json) -> list[ToolCall]:
+    """The calls in earlier turns of a request, in any dialect."""
+    found: list[ToolCall] = []
+    messages, items = list(dicts(request.get("messages"))), list(dicts(request.get("input")))
+    for message in messages[: turn_start(messages) + 1]:
+        if message.get("role") == "assistant":
+            found += _of_chat(message)
+            found += [call for block in dicts(message.get("content")) for call in _of_block(block)]
+    return found + [call for item in items[: turn_start(with_roles(items)) + 1] for call in _of_item(item)]
 
 
 def described(request: Json) -> dict[str, tuple[str, Mapping[str, Any] | None]]:

@@ -8,7 +8,6 @@ from typing import Any
 
 from lazaretto.api.proxy.dialects import (
     dicts,
-    of_document,
     of_model,
     rest_of_answer,
     rest_of_request,
@@ -17,12 +16,16 @@ from lazaretto.api.proxy.dialects import (
 from lazaretto.api.proxy.passages import (
     Json,
     Unit,
+    as_earlier,
+    earlier_places,
     marked_source,
     name_of,
     objects,
+    of_document,
     own_content,
     setter,
     settings,
+    short_name,
     words_in,
 )
 from lazaretto.policy import ProxySources
@@ -44,10 +47,11 @@ class Chat:
 
     def asked(self, body: Json, sources: ProxySources) -> Iterator[Unit]:
         messages, called = objects(body, "messages"), dict[str, str]()
+        earlier = earlier_places(messages)
         for place, message in enumerate(messages):
             if message.get("role") == "assistant":
                 called |= {str(call.get("id")): _called(call) for call in dicts(message.get("tool_calls"))}
-            yield from self._message(message, setter(messages, place), sources, called)
+            yield from as_earlier(self._message(message, setter(messages, place), sources, called), place in earlier)
         for key in ("documents", "prediction"):
             if isinstance(found := body.get(key), list):
                 for place, document in enumerate(found):
@@ -119,7 +123,7 @@ class Chat:
 def _assistant(message: Json, words: str) -> Json:
     """An earlier answer with a notice alone; its calls keep their ids, for the results that follow them."""
     calls = [
-        {"id": call.get("id"), "type": "function", "function": {"name": _called(call), "arguments": "{}"}}
+        {"id": call.get("id"), "type": "function", "function": {"name": short_name(_called(call)), "arguments": "{}"}}
         for call in dicts(message.get("tool_calls"))
     ]
     return {"role": "assistant", "content": words, **({"tool_calls": calls} if calls else {})}

@@ -12,7 +12,7 @@ import orjson
 
 from lazaretto.api.proxy.passages import Json, Unit, settings
 from lazaretto.policy import ProxySources
-from lazaretto.types import Channel, SourceClass
+from lazaretto.types import Channel
 
 
 class Dialect(Protocol):
@@ -83,8 +83,3 @@ def of_model(value: Any, put: Any, instead: Any, sources: ProxySources) -> Unit:
 def of_tool(value: Any, put: Any, instead: Any, sources: ProxySources) -> Unit:
     """A result of a tool."""
     return Unit(value, put, instead, Channel.TOOL, sources.tool)
-
-
-def of_document(value: Any, put: Any, instead: Any, source: SourceClass) -> Unit:
-    """A text of a document."""
-    return Unit(value, put, instead, Channel.DOCUMENT, source)

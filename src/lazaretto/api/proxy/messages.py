@@ -16,12 +16,15 @@ from lazaretto.api.proxy.dialects import (
 from lazaretto.api.proxy.passages import (
     Json,
     Unit,
+    as_earlier,
+    earlier_places,
     marked_source,
     name_of,
     objects,
     own_content,
     setter,
     settings,
+    short_name,
     words_in,
 )
 from lazaretto.policy import ProxySources
@@ -43,14 +46,16 @@ class Messages:
     def asked(self, body: Json, sources: ProxySources) -> Iterator[Unit]:
         yield from own_content(body, "system", sources.system, sources, self.text_part)
         called: dict[str, str] = {}
-        for message in objects(body, "messages"):
+        messages = objects(body, "messages")
+        earlier = earlier_places(messages)
+        for place, message in enumerate(messages):
             if message.get("role") == "assistant":
                 called |= {
                     str(block.get("id")): name_of(block.get("name"))
                     for block in dicts(message.get("content"))
                     if block.get("type") == "tool_use"
                 }
-            yield from self._message(message, sources, called)
+            yield from as_earlier(self._message(message, sources, called), place in earlier)
         yield from rest_of_request(body, ("messages", "system"), _OWN, sources)
 
     def _message(self, message: Json, sources: ProxySources, called: Mapping[str, str]) -> Iterator[Unit]:
@@ -138,6 +143,6 @@ def _instead(block: Any) -> Any:
     if kind == "tool_result":
         return lambda words: {"type": kind, "tool_use_id": block.get("tool_use_id", ""), "content": words}
     if kind == "tool_use":
-        name = name_of(block.get("name"))
+        name = short_name(block.get("name"))
         return lambda words: {"type": kind, "id": block.get("id", ""), "name": name, "input": {}}
     return lambda words: {"type": "text", "text": words}

@@ -6,12 +6,13 @@ foreign.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lazaretto.errors import InputError
 from lazaretto.ingest.left_out import WORD, cannot_carry_text
+from lazaretto.ingest.strings import words_of
 from lazaretto.policy import ProxySources
 from lazaretto.types import Channel, SourceClass
 
@@ -42,6 +43,8 @@ class Unit:
     """The tool's answer, without the text around it."""
     by_model: bool = False
     """Whether it is the model's text: now in an answer, or earlier in a request's history."""
+    earlier: bool = False
+    """Whether it stands in an earlier turn of the conversation: a history may come from anywhere."""
 
 
 def words_in(content: Any) -> Any:
@@ -86,7 +89,14 @@ def own_content(
     elif isinstance(content, list):
         for place, part in enumerate(content):
             put = setter(content, place)
-            yield tool(part, put) or _part(part, put, marked, source, sources, text_part)
+            if (brought := tool(part, put)) is not None:
+                yield brought
+                continue
+            own, beside = _without_beside(part)
+            yield _part(own, put, marked, source, sources, text_part)
+            if beside:
+                part.pop(MARK, None)
+                yield _beside(beside, content, place, sources)
     elif content is not None:
         raise InputError(key, f"is {type(content).__name__}, not a text or a list", "Send what the endpoint expects")
 
@@ -100,10 +110,65 @@ def _part(
     text_part: Callable[[str], Json],
 ) -> Unit:
     claimed_source = (marked_source(part, source) if isinstance(part, dict) else None) or marked
-    if claimed_source is None and isinstance(part, dict) and is_document(part):
+    if claimed_source is None and isinstance(part, dict) and str(part.get("type")) not in _WRITTEN:
         claimed_source = sources.document
-    own = claimed_source is None and not (isinstance(part, dict) and is_picture(part))
-    return of_role(part, put, text_part, claimed_source or source, own=own)
+    return of_role(part, put, text_part, claimed_source or source, own=claimed_source is None)
+
+
+def _without_beside(part: Any) -> tuple[Any, Json]:
+    """A part of text as its writer made it, and its other fields, such as citations."""
+    if not isinstance(part, dict) or str(part.get("type")) not in _WRITTEN:
+        return part, {}
+    beside = {key: value for key, value in part.items() if key not in _OF_TEXT}
+    return ({key: value for key, value in part.items() if key not in beside} if beside else part), beside
+
+
+def _beside(beside: Json, content: list[Any], place: int, sources: ProxySources) -> Unit:
+    """The fields beside the text of a part, which the writer did not make: they pass as they are, or not at all."""
+    part = content[place]
+
+    def without(_: Any) -> None:
+        if content[place] is part:  # else it gave way to another already
+            content[place] = {key: value for key, value in part.items() if key not in beside}
+
+    return of_document(beside, without, lambda _: {}, sources.document)
+
+
+def turn_start(messages: Sequence[Json]) -> int:
+    """The place of the last answer of the model before the user's last words: the present turn begins behind it. Zero
+    where the conversation is in its first turn."""
+    spoken = [place for place, message in enumerate(messages) if message.get("role") == "user" and _says(message)]
+    answers = [place for place, message in enumerate(messages) if message.get("role") == "assistant"]
+    return max((place for place in answers if spoken and place < spoken[-1]), default=0)
+
+
+def _says(message: Json) -> bool:
+    """Whether a message of the role user has more than results of tools."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [content]
+    return any(not (isinstance(part, dict) and str(part.get("type")).endswith("_result")) for part in parts)
+
+
+def earlier_places(messages: Sequence[Json]) -> frozenset[int]:
+    """The places of messages of earlier turns; but not of the instructions at the beginning, which a program sends anew
+    with every request."""
+    roles = [str(message.get("role")) for message in messages]
+    leading = next((place for place, role in enumerate(roles) if role not in ("system", "developer")), len(roles))
+    return frozenset(range(leading, turn_start(messages)))
+
+
+def with_roles(items: Sequence[Json]) -> list[Json]:
+    """Items of a conversation, each with a role: calls and thoughts of the model name none, nor do results of tools."""
+    kinds = [str(item.get("type", "")) for item in items]
+    return [
+        item if item.get("role") else {"role": "tool" if kind.endswith("_output") else "assistant"}
+        for item, kind in zip(items, kinds, strict=True)
+    ]
+
+
+def as_earlier(units: Iterator[Unit], earlier: bool) -> Iterator[Unit]:
+    """The parts of a message; ``earlier``: it is of an earlier turn."""
+    return (replace(unit, earlier=True) for unit in units) if earlier else units
 
 
 def settings(value: Json, put: Callable[[Any], None], channel: Channel, source: SourceClass) -> Unit:
@@ -132,19 +197,12 @@ def marked_source(holder: Json, granted: SourceClass) -> SourceClass | None:
     return SourceClass(word)
 
 
+_WRITTEN = frozenset({"text", "input_text"})
+"""Parts that their speaker wrote; all others, also of unknown kinds, bring something in."""
+_OF_TEXT = frozenset({"type", "text", "cache_control", MARK})
 _DOCUMENTS = frozenset({"document", "search_result", "file", "input_file", "container_upload"})
 _PICTURES = frozenset({"image", "image_url", "input_image", "computer_screenshot"})
 _ELSEWHERE = frozenset({"input_audio", "audio", "container_upload", "video_url", "input_video", "video"})
-
-
-def is_document(part: Json) -> bool:
-    """Whether a part brings something in that the crew did not write."""
-    return str(part.get("type")) in _DOCUMENTS
-
-
-def is_picture(part: Json) -> bool:
-    """Whether a part is a picture: one that is held gives way to a notice, and the request goes on."""
-    return str(part.get("type")) in _PICTURES
 
 
 def named_elsewhere(part: Json) -> bool:
@@ -181,6 +239,20 @@ def withhold_named(value: Any, text_part: Callable[[str], Json], depth: int = 0)
     return count
 
 
+def of_document(value: Any, put: Any, instead: Any, source: SourceClass) -> Unit:
+    """A text of a document."""
+    return Unit(value, put, instead, Channel.DOCUMENT, source)
+
+
 def name_of(value: Any) -> str:
     """A name that is one; else a word for it."""
     return value if isinstance(value, str) and cannot_carry_text(value, WORD) else "withheld"
+
+
+_WORDS_OF_A_NAME = 3
+
+
+def short_name(value: Any) -> str:
+    """A name beside a notice: one of so few words that it is no piece of a sentence."""
+    name = name_of(value)
+    return name if len(words_of(name)) < _WORDS_OF_A_NAME else "withheld"

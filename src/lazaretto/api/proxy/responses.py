@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lazaretto.api.proxy.dialects import (
-    of_document,
     of_model,
     of_tool,
     rest_of_answer,
@@ -17,12 +16,17 @@ from lazaretto.api.proxy.dialects import (
 from lazaretto.api.proxy.passages import (
     Json,
     Unit,
+    as_earlier,
+    earlier_places,
     marked_source,
     name_of,
     objects,
+    of_document,
     own_content,
     setter,
     settings,
+    short_name,
+    with_roles,
     words_in,
 )
 from lazaretto.policy import ProxySources
@@ -49,10 +53,11 @@ class Responses:
             yield from own_content(body, "input", sources.user, sources, self.text_part)
         else:
             items, called = objects(body, "input"), dict[str, str]()
+            earlier = earlier_places(with_roles(items))
             for place, item in enumerate(items):
                 if item.get("type") == "function_call":
                     called[str(item.get("call_id"))] = name_of(item.get("name"))
-                yield from self._item(item, setter(items, place), sources, called)
+                yield from as_earlier(self._item(item, setter(items, place), sources, called), place in earlier)
         prompt = body.get("prompt")
         if prompt is not None:  # a template of the operator's own, filled in with values from anywhere
             yield of_document(prompt, setter(body, "prompt"), lambda _: {}, sources.document)
@@ -80,7 +85,7 @@ class Responses:
         if kind in ("function_call_output", "custom_tool_call_output", "local_shell_call_output"):
             return {"type": kind, "call_id": item.get("call_id", ""), "output": words}
         if kind == "function_call":
-            name = name_of(item.get("name"))
+            name = short_name(item.get("name"))
             return {"type": kind, "call_id": item.get("call_id", ""), "name": name, "arguments": "{}"}
         if item.get("role") == "assistant":
             return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": words}]}

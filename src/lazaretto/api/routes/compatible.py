@@ -1,11 +1,11 @@
-"""Calls in the form that others have: OpenAI's moderation, LiteLLM's guardrail."""
+"""OpenAI's moderation, as its clients call it."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
@@ -15,12 +15,9 @@ from lazaretto.api import outgoing
 from lazaretto.api.access import Caller
 from lazaretto.api.answers import ERRORS, answer
 from lazaretto.api.callers import Anyone, TheGuard, claimed
-from lazaretto.api.conversations import JudgedPassage, Passage, judge
 from lazaretto.api.requests import MOST_AT_ONCE
 from lazaretto.errors import InputError, TooLarge
 from lazaretto.guard import Guard
-from lazaretto.ingest.left_out import left_out
-from lazaretto.ingest.strings import read_strings
 from lazaretto.types import Channel, Decision, new_id, plain
 
 router = APIRouter(tags=["compatible"], responses=ERRORS)
@@ -162,93 +159,3 @@ def _result(decisions: Sequence[Decision], kinds: Sequence[str]) -> dict[str, An
 
 def _raise(scores: dict[str, float], name: str, risk: float) -> None:
     scores[name] = max(scores[name], risk)
-
-
-class GuardrailBody(BaseModel):
-    """The request of LiteLLM's generic guardrail; fields that we do not use are ignored."""
-
-    model_config = ConfigDict(extra="ignore")
-    input_type: Literal["request", "response"]
-    texts: list[str] | None = None
-    images: list[str] | None = None
-    tool_calls: list[dict[str, Any]] | None = None
-    structured_messages: list[dict[str, Any]] | None = None
-    litellm_trace_id: str | None = None
-    request_data: dict[str, Any] | None = None
-    additional_provider_specific_params: dict[str, Any] | None = None
-
-
-class GuardrailAnswer(BaseModel):
-    """The answer to LiteLLM: the action for the texts."""
-
-    action: Literal["NONE", "BLOCKED", "GUARDRAIL_INTERVENED"]
-    blocked_reason: str | None = None
-    texts: list[str] | None = None
-
-
-@router.post("/beta/litellm_basic_guardrail_api", response_model=GuardrailAnswer)
-async def litellm_guardrail(body: GuardrailBody, request: Request, guard: TheGuard, caller: Anyone) -> Response:
-    """LiteLLM's generic guardrail: tool results count as such, everything else as messages; all of it is recorded.
-
-    The agent is ``agent`` of ``additional_provider_specific_params``, else the alias of LiteLLM's key.
-    """
-    agent = _agent(body, caller)
-    who = claimed(caller, guard, agent).principal
-    texts = body.texts or []
-    from_tools = _tool_texts(body.structured_messages or [])
-    passages = [Passage(text, channel=Channel.TOOL if text in from_tools else Channel.MESSAGE) for text in texts]
-    for call in body.tool_calls or []:
-        reading = read_strings(call, left_out("openai-chat"))
-        if not reading.whole:
-            raise InputError("tool_calls", f"cannot be read ({reading.unread[0].why})", "Send what the model answered")
-        passages.append(Passage(reading.text))
-    for number, url in enumerate(body.images or []):
-        picture = await read_picture(url, f"images.{number}", guard, request)
-        passages.append(Passage(image=picture, channel=Channel.IMAGE))
-    conversation = body.litellm_trace_id or ""
-    work = (
-        judge(guard, passage, agent=agent, conversation=conversation, principal=who)
-        for passage in passages
-        if passage.text.strip() or passage.image
-    )
-    judged = await asyncio.gather(*work)
-    refused = [verdict for verdict in judged if not verdict.allowed and verdict.replacement is None]
-    if refused:
-        reason = f"{refused[0].rule}: {refused[0].reason}"
-        return answer({"action": "BLOCKED", "blocked_reason": reason, "texts": None})
-    if any(not verdict.allowed for verdict in judged):
-        return answer({"action": "GUARDRAIL_INTERVENED", "blocked_reason": None, "texts": _mended(texts, judged)})
-    return answer({"action": "NONE", "blocked_reason": None, "texts": None})
-
-
-def _mended(texts: Sequence[str], judged: Sequence[JudgedPassage]) -> list[str]:
-    waiting = iter(judged)
-    mended = []
-    for text in texts:
-        verdict = next(waiting) if text.strip() else None
-        mended.append(text if verdict is None or verdict.allowed else verdict.replacement or "")
-    return mended
-
-
-def _agent(body: GuardrailBody, caller: Caller) -> str:
-    named = (body.additional_provider_specific_params or {}).get("agent")
-    data: Mapping[str, Any] = body.request_data or {}
-    for name in (named, data.get("user_api_key_alias"), data.get("user_api_key_user_id")):
-        if isinstance(name, str) and name.strip():
-            return name
-    return caller.agents[0] if caller.agents else "litellm"
-
-
-def _tool_texts(messages: Sequence[Mapping[str, Any]]) -> set[str]:
-    """The tool results among the texts of a conversation."""
-    found: set[str] = set()
-    for message in messages:
-        if message.get("role") not in ("tool", "function"):
-            continue
-        content = message.get("content")
-        if isinstance(content, str):
-            found.add(content)
-        for part in content if isinstance(content, list) else ():
-            if isinstance(part, Mapping) and isinstance(part.get("text"), str):
-                found.add(part["text"])
-    return found

@@ -134,6 +134,13 @@ def ruling_body(decision: Decision) -> dict[str, Any]:
     return body
 
 
+def held_side_by_side(decision: Decision) -> bool:
+    """Whether texts, each of which passes by itself, are held together for their words to an agent. Claims of several
+    texts are no single statement, and a person is not asked about a mixture."""
+    rule = decision.rule.partition(":")[2]
+    return not decision.allowed and decision.ruling > Ruling.REVIEW and rule not in FOR_ITS_WRITER
+
+
 def held_without_it(made: Decision, instead: Decision) -> str:
     """The message about a text that is held even without its forbidden part; it never quotes the text."""
     return (
