@@ -42,7 +42,21 @@ _OPPOSITES = tuple(
 )  # fmt: skip
 _DIMENSIONS = re.compile(r"\b(?:long|deep|wide|high|tall|thick|lang|tief|breit|hoch|longs?|profond\w*|largeu?r?|hauteur|"
                          r"largo|hondo|ancho|alto)\b", re.I)  # fmt: skip
+_ENDED = re.compile(
+    r"\bno longer\b|\b(?:cancelled|dropped|abolished|stopped|not any ?more)\b|\bnicht mehr\b|\bkeine?n? \w+ mehr\b|"
+    r"\b(?:fällt aus|entfällt|abgeschafft)\b|\bn['’e]? ?\w+ plus\b|\b(?:annulée?s?|supprimée?s?)\b|\bya no\b|"
+    r"\b(?:cancelad[oa]s?|suprimid[oa]s?)\b", re.I)  # fmt: skip
+_NEGATIVES = re.compile(
+    r"\b(?:no|not|never|nobody|none|without|nicht|kein\w*|ohne|niemand|nie|außer|pas|sans|jamais|personne|aucune?|sin|nadie|"
+    r"nunca|unless|except)\b|n['’]t\b", re.I)  # fmt: skip
+_OFFICE = re.compile(
+    r"leads?|led|head|heads|manages?|charge|responsible|orders?|ordered|suppl\w+|deliver\w*|hosts?|hosted|owns?|belongs?|"
+    r"looks?|contact|asks?|write|name|named|comes?|liefer\w*|bestell\w*|leite\w*|führ\w*|verantwort\w*|zuständ\w*|macht|"
+    r"fourni\w*|livr\w*|command\w*|dirig\w*|responsab\w*|charge|suministr\w*|pedid\w*|jef[ae]|encarg\w*|cargo|manos|"
+    r"est|llev\w*|guard\w*", re.I)  # fmt: skip
+"""Words around the name of who holds an office or supplies something."""
 _OPEN_TO_ANY, _OPPOSITE, _MEASURED, _ANOTHER_NAME = 0.3, 0.4, 0.4, 0.5
+_WAIVED, _NEGATED, _OVER = 0.4, 0.4, 0.55
 """Bars, by what is at odds: on pairs that no model had seen, what both hold from here on is poison."""
 LEAST_ASKED = 0.05
 """The conflict, by the first model, from which on the second reads such a pair."""
@@ -65,6 +79,13 @@ def bar_at_odds(old: Claim, new: Claim) -> float | None:
         bars.append(_MEASURED)
     if _another_name(old, new, more, less):
         bars.append(_ANOTHER_NAME)
+    alone = len(_NEGATIVES.findall(new.text)) < 2
+    if alone and old.permission in ("require", "forbid") and new.permission == "waive":
+        bars.append(_WAIVED)
+    if alone and old.negated != new.negated and 3 * len(more) <= len(ours) and 3 * len(less) <= len(theirs):
+        bars.append(_NEGATED)
+    if _ENDED.search(new.text) and not _ENDED.search(old.text) and (not less or 2 * len(more) <= len(ours)):
+        bars.append(_OVER)
     return min(bars, default=None)
 
 
@@ -93,4 +114,5 @@ def _another_name(old: Claim, new: Claim, more: set[str], less: set[str]) -> boo
     ours, theirs = ({bare(w) for v in c.values if v.kind == "name" for w in v.norm.split()} for c in (old, new))
     if not ours or not theirs or ours & theirs:
         return False
-    return not (more - ours) or not (less - theirs)
+    rest = ({word for word in some if not _OFFICE.fullmatch(word)} for some in (more - ours, less - theirs))
+    return not all(rest)

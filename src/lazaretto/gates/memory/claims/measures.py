@@ -174,6 +174,9 @@ _FRAME = re.compile(
     r"price\w*|prix|precio|preis\w*|provid\w*|raison|reich\w*|require\w*|room|run|runs|set|setting|sit|sits|stand|stands|stay\w*|"
     r"store[ds]?|stored|suffi\w*|tak\w+|tard\w+|time|times|toujours|tout|une?|us|usual\w*|uses?|vale|value|valeur|valor|vaut|"
     r"wait\w*|weigh\w*|wieg\w*|zahl\w*|zeit|siempre|fois|mal|vez|veces|c|d|l|qu|s|n|each|jede\w*|jeder|every|per|pro|je|"
+    r"maxim\w*|máximo|minim\w*|mínimo|höchst\w*|mindest\w*|limit\w*|llega\w*|reach\w*|"
+    r"open\w*|start\w*|begin\w*|close[sd]?|ends?|öffn\w*|beginn\w*|schließ\w*|ende\w*|commenc\w*|ouvr\w*|fermen?t?|"
+    r"empi?e[zc]\w*|abr\w+|cierr\w*|termin\w*|"
     r"up|around|ungefähr|etwa|environ|unos|unas|ici|hier|aquí|bei|uns|nous|nos|notre|unser\w*|nuestr\w*|our|do|done|says?|item",
     re.I,
 )
@@ -198,6 +201,12 @@ _ASIDE = re.compile(
     re.I,
 )
 """Words by which a claim may speak of another case or another day."""
+_LASTING = re.compile(
+    r"\b(?:paien?t?|coûten?t?|kosten|zahl(?:t|en)|cuestan|pagan?|valen?|vaut|duren?t?|duran?|dauert|dauern|läuft|laufen|"
+    r"ouvren?t?|fermen?t?|abren?|cierran?|empiezan?|öffnet|schließt|beginnt|endet|commencent?|settings?|réglages?|ajuste|"
+    r"sollwert|grenzwert|höchstens|maximal|maximum|máximo|mindestens|minimum|mínimo)\b", re.I
+)  # fmt: skip
+"""Words of a lasting statement beside those of ``occasions``."""
 _MOST_CHARS = 200
 
 
@@ -222,7 +231,8 @@ def measured_apart(old: Claim, new: Claim) -> bool:
 
 def _differ_in_measures(ours: dict[str, set[float | str]], theirs: dict[str, set[float | str]]) -> bool:
     differing = {sort for sort in ours.keys() & theirs.keys() if not _agree(ours[sort], theirs[sort])}
-    if ours.keys() != theirs.keys() or not differing or "number" in differing:
+    more = ours.keys() ^ theirs.keys()
+    if any((ours.get(sort) or theirs[sort]) != {1.0} for sort in more) or not differing or "number" in differing:
         return False
     if len(differing) > 1 and any(sort in _WHEN or sort.startswith("number") for sort in differing):
         return False  # another day, another value; another house number, another rent
@@ -239,7 +249,8 @@ def may_be_one_measure(old: Claim, new: Claim) -> bool:
         "?" in text or _PAST.search(text) or _ASIDE.search(text) for text in texts
     ):
         return False
-    if ClaimKind.EVENT in (kind(old), kind(new)) or not (HOLDS.search(old.text) or HOLDS.search(new.text)):
+    lasting = any(HOLDS.search(text) or _LASTING.search(text) for text in texts)
+    if ClaimKind.EVENT in (kind(old), kind(new)) or not lasting:
         return False
     if old.negated != new.negated or language_of(old.text) != language_of(new.text) or len(sentences(new.text)) > 1:
         return False
