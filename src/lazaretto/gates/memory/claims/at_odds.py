@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from lazaretto.gates.memory.claims.extraction import Claim
+from lazaretto.gates.memory.claims.extraction import Claim, sentences
 from lazaretto.gates.memory.claims.measures import bare, may_be_one_measure, measured_apart, only_in, what_is_measured
 from lazaretto.gates.memory.claims.occasions import ClaimKind, kind, when
 
@@ -55,6 +55,11 @@ _OFFICE = re.compile(
     r"fourni\w*|livr\w*|command\w*|dirig\w*|responsab\w*|charge|suministr\w*|pedid\w*|jef[ae]|encarg\w*|cargo|manos|"
     r"est|llev\w*|guard\w*", re.I)  # fmt: skip
 """Words around the name of who holds an office or supplies something."""
+_CASE = re.compile(
+    r"\b(?:if|unless|except|own|other|another|wenn|falls|außer|eigene\w*|andere\w*|si|sauf|propres?|autres?|cuando|salvo|"
+    r"propi[oa]s?|otr[oa]s?)\b", re.I)  # fmt: skip
+"""Words by which a claim may speak of another case."""
+_MOST_CHARS = 160
 _OPEN_TO_ANY, _OPPOSITE, _MEASURED, _ANOTHER_NAME = 0.3, 0.4, 0.4, 0.5
 _WAIVED, _NEGATED, _OVER = 0.4, 0.4, 0.55
 """Bars, by what is at odds: on pairs that no model had seen, what both hold from here on is poison."""
@@ -64,14 +69,16 @@ LEAST_ASKED = 0.05
 
 def bar_at_odds(old: Claim, new: Claim) -> float | None:
     """The probability of a conflict from which on it counts in two claims at odds; None where they are not."""
-    if "?" in old.text or "?" in new.text or ClaimKind.EVENT in (kind(old), kind(new)):
+    if not all(_is_plain(claim) for claim in (old, new)):
         return None
     ours, theirs = what_is_measured(old), what_is_measured(new)
     more, less = only_in(ours, theirs), only_in(theirs, ours)
-    if len(more) == len(ours):
-        return None  # no word of one stands in the other
+    rest = more - _names(old)
+    if more == ours or (len(rest) > 1 and 2 * len(rest) > len(ours - _names(old))):
+        return None  # they share too few words
     bars = []
-    if _ONLY.search(old.text) and _ANY.search(new.text) and not _ONLY.search(new.text):
+    alone = len(_NEGATIVES.findall(new.text)) < 2
+    if _ONLY.search(old.text) and _ANY.search(new.text) and not _ONLY.search(new.text) and not new.negated:
         bars.append(_OPEN_TO_ANY)
     if old.negated == new.negated and _opposite(old.text, new.text):
         bars.append(_OPPOSITE)
@@ -79,7 +86,6 @@ def bar_at_odds(old: Claim, new: Claim) -> float | None:
         bars.append(_MEASURED)
     if _another_name(old, new, more, less):
         bars.append(_ANOTHER_NAME)
-    alone = len(_NEGATIVES.findall(new.text)) < 2
     if alone and old.permission in ("require", "forbid") and new.permission == "waive":
         bars.append(_WAIVED)
     if alone and old.negated != new.negated and 3 * len(more) <= len(ours) and 3 * len(less) <= len(theirs):
@@ -87,6 +93,14 @@ def bar_at_odds(old: Claim, new: Claim) -> float | None:
     if _ENDED.search(new.text) and not _ENDED.search(old.text) and (not less or 2 * len(more) <= len(ours)):
         bars.append(_OVER)
     return min(bars, default=None)
+
+
+def _is_plain(claim: Claim) -> bool:
+    """Whether a claim is one short lasting statement about no other case."""
+    text = claim.text
+    if len(text) > _MOST_CHARS or "?" in text or _CASE.search(text) or kind(claim) is ClaimKind.EVENT:
+        return False
+    return len(sentences(text)) == 1
 
 
 def _opposite(old: str, new: str) -> bool:
@@ -109,9 +123,13 @@ def _days(claim: Claim) -> set[str]:
     return {word for sort, words in when(claim).items() if sort in ("part", "day", "turn") for word in words}
 
 
+def _names(claim: Claim) -> set[str]:
+    return {bare(word) for value in claim.values if value.kind == "name" for word in value.norm.split()}
+
+
 def _another_name(old: Claim, new: Claim, more: set[str], less: set[str]) -> bool:
     """Whether each names somebody or some place that the other does not, and one of them says nothing else more."""
-    ours, theirs = ({bare(w) for v in c.values if v.kind == "name" for w in v.norm.split()} for c in (old, new))
+    ours, theirs = _names(old), _names(new)
     if not ours or not theirs or ours & theirs:
         return False
     rest = ({word for word in some if not _OFFICE.fullmatch(word)} for some in (more - ours, less - theirs))
