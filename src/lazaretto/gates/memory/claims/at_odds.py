@@ -1,4 +1,4 @@
-"""Words by which two claims are plainly at odds, although only the relation models can say that they speak of one thing.
+"""Words by which two claims are plainly at odds, if they speak of one thing: that is for the relation models to say.
 
 "Only the keeper opens it", and anybody does; closed, and open; another name for the same office; another value of a
 measure with one word more. Such a pair is read even where its claims lie far apart, and a lower bar counts.
@@ -40,8 +40,8 @@ _OPPOSITES = tuple(
         ("turned away|rejected|refused", "accepted|welcome"),
     )
 )  # fmt: skip
-_DIMENSIONS = re.compile(r"\b(?:long|deep|wide|high|tall|thick|lang|tief|breit|hoch|longs?|profond\w*|largeu?r?|hauteur|"
-                         r"largo|hondo|ancho|alto)\b", re.I)  # fmt: skip
+_DIMENSIONS = re.compile(r"\b(?:long|deep|wide|high|tall|thick|lang|tief|breit|hoch|longs?|profond\w*|largeu?r?|"
+                         r"hauteur|largo|hondo|ancho|alto)\b", re.I)  # fmt: skip
 _ENDED = re.compile(
     r"\bno longer\b|\b(?:cancelled|dropped|abolished|stopped|not any ?more)\b|\bnicht mehr\b|\bkeine?n? \w+ mehr\b|"
     r"\b(?:fällt aus|entfällt|abgeschafft)\b|\bn['’e]? ?\w+ plus\b|\b(?:annulée?s?|supprimée?s?)\b|\bya no\b|"
@@ -74,12 +74,15 @@ def bar_at_odds(old: Claim, new: Claim) -> float | None:
     ours, theirs = what_is_measured(old), what_is_measured(new)
     more, less = only_in(ours, theirs), only_in(theirs, ours)
     rest = more - _names(old)
-    if more == ours or (len(rest) > 1 and 2 * len(rest) > len(ours - _names(old))):
+    few = 2 * len(rest) > len(ours - _names(old))
+    if more == ours or (few and len(rest) > 2):
         return None  # they share too few words
     bars = []
     alone = len(_NEGATIVES.findall(new.text)) < 2
     if _ONLY.search(old.text) and _ANY.search(new.text) and not _ONLY.search(new.text) and not new.negated:
         bars.append(_OPEN_TO_ANY)
+    if few and len(rest) > 1:
+        return min(bars, default=None)  # who alone may do it need not be named again
     if old.negated == new.negated and _opposite(old.text, new.text):
         bars.append(_OPPOSITE)
     if (not more or not less) and _other_measure(old, new):

@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from lazaretto.gates.memory.claims.extraction import STOP_WORDS, Claim, sentences
+from lazaretto.gates.memory.claims.measure_words import ASIDE, FRAME, LASTING, PAST, SIDES
 from lazaretto.gates.memory.claims.occasions import HOLDS, ClaimKind, kind
 from lazaretto.gates.memory.claims.tongues import COMMON, NUMBERS, UNITS, language_of
 
@@ -166,47 +167,6 @@ def _both(old: Claim, new: Claim) -> Iterator[tuple[str, float, float]]:
 _WORD = re.compile(r"[^\W_]+")
 _TITLES = frozenset(["herr", "herrn", "frau", "monsieur", "mme", "señor", "señora"])
 _SMALL = (frozenset(word for several in COMMON.values() for word in several) | STOP_WORDS) - _TITLES
-_FRAME = re.compile(
-    r"about|after|akzept\w*|allow\w*|always|amount\w*|approx\w*|at|back|before|being|beträgt|betragen|brauch\w*|bleib\w*|cab\w+|charge\w*|"
-    r"circa|cobra\w*|cost\w*|coût\w*|cuesta\w*|dauer\w*|dur(?:a|e|ent|an)|enough|entra\w*|erlaubt|exact\w*|figure|genau|"
-    r"get|gets|give\w*|gilt|go|goes|hält|heißt|hold|holds|immer|just|kept|keep\w*|kost\w+|lasts?|läuft|last|lieg\w*|"
-    r"long|lang\w*|made|make\w*|measure\w*|need\w*|nehm\w*|nimmt|normal\w*|okay|paid|paie\w*|pass\w*|pay\w*|pays|perm\w*|pes\w+|pès\w+|plenty|"
-    r"price\w*|prix|precio|preis\w*|provid\w*|raison|reich\w*|require\w*|room|run|runs|set|setting|sit|sits|stand|stands|stay\w*|"
-    r"store[ds]?|stored|suffi\w*|tak\w+|tard\w+|time|times|toujours|tout|une?|us|usual\w*|uses?|vale|value|valeur|valor|vaut|"
-    r"wait\w*|weigh\w*|wieg\w*|zahl\w*|zeit|siempre|fois|mal|vez|veces|c|d|l|qu|s|n|each|jede\w*|jeder|every|per|pro|je|"
-    r"maxim\w*|máximo|minim\w*|mínimo|höchst\w*|mindest\w*|limit\w*|llega\w*|reach\w*|"
-    r"open\w*|start\w*|begin\w*|close[sd]?|ends?|öffn\w*|beginn\w*|schließ\w*|ende\w*|commenc\w*|ouvr\w*|fermen?t?|"
-    r"empi?e[zc]\w*|abr\w+|cierr\w*|termin\w*|"
-    r"up|around|ungefähr|etwa|environ|unos|unas|ici|hier|aquí|bei|uns|nous|nos|notre|unser\w*|nuestr\w*|our|do|done|says?|item",
-    re.I,
-)
-"""Words around a measure that say nothing of what is measured."""
-_BEGIN = r"\b(?:open\w*|start\w*|begin\w*|from|since|ab|öffn\w*|beginn\w*|commenc\w*|ouvr\w*|empiez\w*|empez\w*|comienz\w*|abr\w+|desde|depart\w*|leav\w*)\b"
-_ENDS = r"\b(?:clos\w*|ends?|ended|until|till|shut\w*|finish\w*|bis|schließ\w*|schließt|endet|ferm\w*|fini\w*|termin\w*|jusqu\w*|cierr\w*|cerr\w*|hasta|arriv\w*)\b"
-_LEAST = (
-    r"\b(?:least|minimum|mindestens|(?:au|al) (?:moins|menos)|mínimo|from|ab|more than|over|mehr als|plus de|más de)\b"
-)
-_MOST = r"\b(?:most|maximum|max|höchstens|maximal|(?:au|como) (?:plus|máximo|mucho)|máximo|up to|bis zu|jusqu\w*|hasta|under|below|less than|within|weniger als|moins de|menos de)\b"
-_SIDES = tuple((re.compile(a, re.I), re.compile(b, re.I)) for a, b in ((_BEGIN, _ENDS), (_LEAST, _MOST)))
-_PAST = re.compile(
-    r"\b(?:was|were|had|used to|war|waren|hatten?|était|étaient|avait|era|eran|estaba|tenía|fue|until last|"
-    r"formerly|früher|hizo|hicieron|(?:a|ont) (?:fait|eu|pris|mis|\w+é)|(?:ha|han|hemos) \w+[aei]do)\b",
-    re.I,
-)
-_ASIDE = re.compile(
-    r"\b(?:except|unless|but|also|too|another|other|extra|additional\w*|more|less|first|second|last|next|new|old|sometimes|if|when|außer|"
-    r"auch|noch|zusätzlich|weitere\w*|andere\w*|wenn|falls|sauf|aussi|encore|autre|si|quand|salvo|también|otr[oa]s?|"
-    r"cuando|today|tonight|yesterday|tomorrow|heute|gestern|morgen|hier|demain|aujourd|hoy|ayer|mañana|currently|gerade|"
-    r"still|left|remaining|noch|reste\w*|quedan?|average|durchschnitt\w*|moyenne|media)\b",
-    re.I,
-)
-"""Words by which a claim may speak of another case or another day."""
-_LASTING = re.compile(
-    r"\b(?:paien?t?|coûten?t?|kosten|zahl(?:t|en)|cuestan|pagan?|valen?|vaut|duren?t?|duran?|dauert|dauern|läuft|laufen|"
-    r"ouvren?t?|fermen?t?|abren?|cierran?|empiezan?|öffnet|schließt|beginnt|endet|commencent?|settings?|réglages?|ajuste|"
-    r"sollwert|grenzwert|höchstens|maximal|maximum|máximo|mindestens|minimum|mínimo)\b", re.I
-)  # fmt: skip
-"""Words of a lasting statement beside those of ``occasions``."""
 _MOST_CHARS = 200
 
 
@@ -246,17 +206,17 @@ def may_be_one_measure(old: Claim, new: Claim) -> bool:
     """Whether two short lasting statements may give a measure of one thing: no past, no other case, no two bounds."""
     texts = (old.text, new.text)
     if max(map(len, texts)) > _MOST_CHARS or any(
-        "?" in text or _PAST.search(text) or _ASIDE.search(text) for text in texts
+        "?" in text or PAST.search(text) or ASIDE.search(text) for text in texts
     ):
         return False
-    lasting = any(HOLDS.search(text) or _LASTING.search(text) for text in texts)
+    lasting = any(HOLDS.search(text) or LASTING.search(text) for text in texts)
     if ClaimKind.EVENT in (kind(old), kind(new)) or not lasting:
         return False
     if old.negated != new.negated or language_of(old.text) != language_of(new.text) or len(sentences(new.text)) > 1:
         return False
     return not any(
         (first.search(x) and last.search(y) and not last.search(x) and not first.search(y))
-        for first, last in _SIDES
+        for first, last in SIDES
         for x, y in (texts, texts[::-1])
     )
 
@@ -300,7 +260,7 @@ def what_is_measured(claim: Claim) -> set[str]:
     for match in _WORD.finditer("".join(blank)):
         word = match[0].casefold()
         letter = len(word) == 1 and match[0].isupper() and match.start() > 0
-        if letter or not word.isalpha() or (len(word) > 2 and word not in _SMALL and not _FRAME.fullmatch(word)):
+        if letter or not word.isalpha() or (len(word) > 2 and word not in _SMALL and not FRAME.fullmatch(word)):
             found.add(bare(word) if word.isalpha() else word)
     return found
 

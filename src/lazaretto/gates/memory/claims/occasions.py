@@ -94,7 +94,7 @@ _EVERY_DAY = re.compile(
     r"\b(?:booked|ordered|bought|called|rang|phoned|visited|met|asked|sent|received|shipped|delivered|reviewed|checked|"
     r"tested|reported|complained|requested|unloaded|loaded|fed|spoke|talked|mailed|e-?mailed|repaired|cleaned|inspected|"
     r"opened|closed|said|found|angerufen|bestellt|(?:ver)?kauften?|brachten?|bestellten?|(?:ab)?holten?|lieferten?|"
-    r"schickten?|meldeten?|fragten?|acheté|commandé|apporté|compró|compraron|trajo|trajeron|pidió|pidieron|vendió)\b", re.I
+    r"schickten?|meldeten?|fragten?|acheté|commandé|apporté|compró|compraron|trajo|pidió|vendió)\b", re.I
 )  # fmt: skip
 
 
