@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lazaretto.gates.memory.claims.across import another_value_across
-from lazaretto.gates.memory.claims.at_odds import bar_at_odds
 from lazaretto.gates.memory.claims.extraction import Claim
-from lazaretto.gates.memory.claims.measures import another_measure, same_measure
 from lazaretto.gates.memory.claims.occasions import ClaimKind, at_two_times, said_again, two_events
 from lazaretto.gates.memory.claims.occasions import kind as kind_of
 from lazaretto.gates.memory.claims.things import two_of_a_kind
@@ -198,13 +196,9 @@ def meeting(old: Claim, new: Claim, cosine: float) -> Overlap:
         return Overlap.TWO_THINGS
     if _two_occasions(old, new):
         return Overlap.APART
-    if another_measure(old, new):
-        return Overlap.OPPOSED
     features = dict(zip(FEATURES, compared(old, new), strict=True))
     if _same(old, new, features):
         return Overlap.SAME
-    if bar_at_odds(old, new) is not None:
-        return Overlap.OPPOSED
     same_subject = features["subject_jaccard"] >= _SAME_WORDS
     valued = any(features[name] for name in ("values_conflict", "permission_opposed", "opposites"))
     named = features["names_conflict"] > 0 and (features["names_shared"] > 0 or same_subject)
@@ -238,16 +232,13 @@ def _same(old: Claim, new: Claim, features: Mapping[str, float]) -> bool:
 
     A date or a bare number is shared by chance more often than an account: there the names must be equal too.
     """
-    measured = same_measure(old, new)
-    against = ["names_conflict", "permission_opposed", "negation_differs", "opposites"]
-    if any(features[name] for name in against) or (features["values_conflict"] and not measured):
+    against = ("values_conflict", "names_conflict", "permission_opposed", "negation_differs", "opposites")
+    if any(features[name] for name in against):
         return False
     if old.permission != new.permission and (new.permission in ("allow", "waive") or not _still_asked(old, new)):
         return False
     a, b = _by_kind(old), _by_kind(new)
     if a == b and said_again(old, new):
-        return True
-    if measured:
         return True
     shared = {kind.split(" ")[0] for kind in a if kind != "name" and kind in b and _equal(kind, a[kind], b[kind])}
     named = bool(a.get("name")) and a.get("name") == b.get("name")
@@ -314,7 +305,7 @@ def differs_in_a_value_alone(old: Claim, new: Claim) -> bool:
 
 def gives_another_value(old: Claim, new: Claim) -> bool:
     """Whether it is plain without a model that two claims give two values for one thing, in one language or in two."""
-    return differs_in_a_value_alone(old, new) or another_value_across(old, new) or another_measure(old, new)
+    return differs_in_a_value_alone(old, new) or another_value_across(old, new)
 
 
 def replaces(old: Claim, new: Claim) -> bool:

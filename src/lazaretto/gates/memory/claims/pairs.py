@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lazaretto.gates.memory.claims.at_odds import LEAST_ASKED, bar_at_odds
 from lazaretto.gates.memory.claims.comparison import Overlap, gives_another_value
 from lazaretto.gates.memory.claims.extraction import Claim
 from lazaretto.gates.memory.claims.relation import (
@@ -47,11 +46,6 @@ class NearPair:
         return self.meeting not in (Overlap.SAME, Overlap.TWO_THINGS)
 
     @property
-    def at_odds(self) -> float | None:
-        """The bar of a pair that is plainly at odds in its words; None for others."""
-        return bar_at_odds(self.old, self.new) if self.meeting is Overlap.OPPOSED else None
-
-    @property
     def at_stake(self) -> bool:
         """Whether changing the old one to the new one is weighty: see ``stakes``."""
         return at_stake(self.old, self.new)
@@ -67,9 +61,7 @@ class ComparedPair(NearPair):
 def conflict_bar(pair: NearPair, at: RelationCalibration) -> float:
     """The probability of a conflict from which on it counts in such a pair."""
     bar = {Overlap.OPPOSED: at.conflict_at, Overlap.ALIKE: at.alike_at, Overlap.APART: at.apart_at}[pair.meeting]
-    if pair.partial:
-        return max(bar, at.partial_at)
-    return min(bar, pair.at_odds or bar)
+    return max(bar, at.partial_at) if pair.partial else bar
 
 
 def is_gray_pair(pair: NearPair) -> bool:
@@ -99,10 +91,8 @@ def is_doubtful(old: Claim, new: Claim, cosine: float, meets: Overlap) -> bool:
     return (far or meets is Overlap.SAME) and not gives_another_value(old, new)
 
 
-_READ_TWICE = (LEAST_ASKED, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 0.93)
+_READ_TWICE = (0.2, 0.35, 0.5, 0.7, 0.85, 0.93)
 """Bars so near to each other that every answer above the first is one of full precision: it goes into a mean."""
-_LEAST_TWICE = 0.2
-"""The first of these for pairs that are not plainly at odds."""
 
 
 class PairModels:
@@ -162,18 +152,14 @@ class PairModels:
             if related.conflict >= at
         ]
 
-    def _asked_from(self, pair: NearPair) -> float:
-        """The conflict, by the first model, from which on the second reads a pair."""
-        return min(self._second.calibration.ask_at, _least_asked(pair))
-
     def _first_alone(self, pairs: Sequence[NearPair], *, hidden: bool) -> list[Related]:
-        bars = [_bars(pair) if pair.may_conflict and not hidden else () for pair in pairs]
+        bars = [_READ_TWICE if pair.may_conflict and not hidden else () for pair in pairs]
         return self.first.compare(list(map(_claims, pairs)), bars)
 
     def _exactly(self, pairs: Sequence[NearPair]) -> list[Related]:
         answers = self._first_alone(pairs, hidden=False)
         asked = [n for n, pair in enumerate(pairs) if _asks_second(pair, answers[n].conflict)]
-        asked = [n for n in asked if answers[n].conflict >= self._asked_from(pairs[n])]
+        asked = [n for n in asked if answers[n].conflict >= self._second.calibration.ask_at]
         twice = self._second.compare([_claims(pairs[n]) for n in asked], at_once=True) if asked else []
         for n, second in zip(asked, twice, strict=True):
             answers[n] = together(answers[n], second)
@@ -183,8 +169,8 @@ class PairModels:
         """The answers in eight bits that full precision could not bring to a bar; None for all other pairs."""
         open_ = [n for n, p in enumerate(pairs) if p.may_conflict and not gives_another_value(p.old, p.new)]
         rough = dict(zip(open_, self._rough([pairs[n] for n in open_]), strict=True))
-        asked = [n for n in open_ if may_reach(rough[n], _least_asked(pairs[n]))]  # else no second model need be loaded
-        asked = [n for n in asked if may_reach(rough[n], self._asked_from(pairs[n]))]
+        asked = [n for n in open_ if may_reach(rough[n], _READ_TWICE[0])]  # else no second model need be loaded
+        asked = [n for n in asked if may_reach(rough[n], self._second.calibration.ask_at)]
         rough.update(zip(asked, self._rough_both([pairs[n] for n in asked]), strict=True))
         found: list[Related | None] = [None] * len(pairs)
         for n, answer in rough.items():
@@ -203,17 +189,9 @@ class PairModels:
         return [together(*answers) for answers in zip(self._rough(pairs), second, strict=True)]
 
 
-def _least_asked(pair: NearPair) -> float:
-    return LEAST_ASKED if pair.at_odds is not None else _LEAST_TWICE
-
-
-def _bars(pair: NearPair) -> tuple[float, ...]:
-    return tuple(bar for bar in _READ_TWICE if bar >= _least_asked(pair))
-
-
 def _claims(pair: NearPair) -> tuple[Claim, Claim, float]:
     return pair.old, pair.new, pair.cosine
 
 
 def _asks_second(pair: NearPair, conflict: float) -> bool:
-    return pair.may_conflict and conflict >= _least_asked(pair) and not gives_another_value(pair.old, pair.new)
+    return pair.may_conflict and conflict >= _READ_TWICE[0] and not gives_another_value(pair.old, pair.new)
