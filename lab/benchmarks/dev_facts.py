@@ -1,9 +1,10 @@
-"""The development list of facts (tests/data/dev_facts_pairs.jsonl) through the default guard, and where its pairs end.
+"""The development lists of facts (tests/data/dev_facts_*.jsonl) through the default guard, and where their pairs end.
 
     python lab/benchmarks/dev_facts.py                 # what is held, by kind; each miss with the stage that lost it
     python lab/benchmarks/dev_facts.py --out lab/results/facts/dev_first_contact.jsonl
+    python lab/benchmarks/dev_facts.py --second        # the list of other kinds of work, with honest updates
 
-Gates may be mended on this list; it judges nothing. The list that judges is that of `everyday.py facts`.
+Gates may be mended on these lists; they judge nothing. The list that judges is that of `everyday.py facts`.
 """
 
 from __future__ import annotations
@@ -51,9 +52,11 @@ def main() -> None:
     """Print the figures; keep the rows with ``--out``."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--second", action="store_true")
     given = parser.parse_args()
     logging.getLogger("lazaretto").setLevel(logging.ERROR)
-    lines = json_list("dev_facts_pairs")
+    name = "dev_facts_second" if given.second else "dev_facts_pairs"
+    lines = json_list(name)
     found = judged(lines)
     for kind in dict.fromkeys(row["kind"] for row in found):
         mine = [row for row in found if row["kind"] == kind]
@@ -64,7 +67,7 @@ def main() -> None:
         for row in wrong:
             print(f"    {row['rule'] or row['ruling']} {row.get('stage', '')}: {texts[row['id']][:110]!r}")
     if given.out:
-        head = {"list": "dev_facts_pairs", "commit": measured_commit(), "policy": "default", "rows": len(found)}
+        head = {"list": name, "commit": measured_commit(), "policy": "default", "rows": len(found)}
         text = "\n".join(json.dumps(row, ensure_ascii=False) for row in (head, *found))
         given.out.write_text(f"{text}\n", encoding="utf-8")
 
