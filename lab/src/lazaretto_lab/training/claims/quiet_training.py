@@ -2,11 +2,14 @@
 
 Needs torch and numpy alone, so that it can be carried to a machine that has nothing else:
 
-    python -m lazaretto_lab.training.claims.quiet_training INPUTS MINILM MPNET OUT --seconds 420
+    python -m lazaretto_lab.training.claims.quiet_training INPUTS OUT --minilm MINILM --mpnet MPNET --seconds 420
+    python -m lazaretto_lab.training.claims.quiet_training INPUTS OUT --minilm MINILM --steps 0 600 --batch 0 64
 
 INPUTS holds ``quiet_texts.npz`` (``quiet_pack.py`` writes it). Teachers on mpnet come first: one that has seen all that
 may be seen, and one for each fold of the kinds of work. A student on MiniLM learns from the labels and from what its
 teacher makes of texts without labels; a student of a fold has the teacher of that fold, so nothing of it was labelled.
+Without MPNET a student learns from the labels alone: the second line takes about a quarter of an hour a student on two
+cores. A student that was trained before (its file is in OUT) is not trained again.
 """
 
 from __future__ import annotations
@@ -40,6 +43,8 @@ class Recipe:
     """Share of labelled texts that are lies and the rules beside them; the others are honest notes and statements."""
     taught: float = 0.0
     """Share of a batch without labels, for which the teacher's word counts."""
+    parts: int = 1
+    """A batch is read in so many parts, by length: less padding, which a processor would read as text."""
     smoothing: float = 0.05
 
 
@@ -118,24 +123,29 @@ def train(
         known = len(rows)
         if taught is not None:
             rows = np.concatenate([rows, rng.choice(free, int(recipe.batch * recipe.taught))])
-        pick = torch.from_numpy(rows).to(texts.device)
-        ids, mask = texts.batch(rows)
-        with torch.autocast(texts.device, torch.bfloat16, enabled=texts.device == "cuda"):
-            logits = reader.logits(ids, mask).float()
-        target = labels[pick[:known]] * (1 - 2 * recipe.smoothing) + recipe.smoothing
-        loss = functional.binary_cross_entropy_with_logits(logits[:known], target)
-        if taught is not None:
-            teacher = taught[pick]
-            loss = 0.5 * loss + functional.binary_cross_entropy_with_logits(logits, torch.sigmoid(teacher))
-            loss = loss + 0.05 * functional.smooth_l1_loss(logits, teacher)
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        whole = 0.0
+        for part in np.array_split(np.argsort(texts.lengths[rows], kind="stable"), recipe.parts):
+            pick = torch.from_numpy(rows[part]).to(texts.device)
+            ids, mask = texts.batch(rows[part])
+            with torch.autocast(texts.device, torch.bfloat16, enabled=texts.device == "cuda"):
+                logits = reader.logits(ids, mask).float()
+            mine = torch.from_numpy(part < known).to(texts.device)
+            target = labels[pick[mine]] * (1 - 2 * recipe.smoothing) + recipe.smoothing
+            loss = functional.binary_cross_entropy_with_logits(logits[mine], target, reduction="sum") / known
+            if taught is not None:
+                teacher = taught[pick]
+                near = functional.binary_cross_entropy_with_logits(logits, torch.sigmoid(teacher), reduction="sum")
+                near = near + 0.05 * functional.smooth_l1_loss(logits, teacher, reduction="sum")
+                loss = 0.5 * loss + near / len(rows)
+            loss.backward()
+            whole += float(loss.detach())
         nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
         schedule.step()
-        losses.append(loss.detach())
+        losses.append(whole)
         if (step + 1) % 100 == 0:
-            mean = float(torch.stack(losses[-100:]).mean())
+            mean = sum(losses[-100:]) / 100
             print(f"{tag}: step {step + 1}/{recipe.steps} loss {mean:.4f} {time.monotonic() - began:.0f} s", flush=True)
     return reader.eval()
 
@@ -161,6 +171,14 @@ def told(tag: str, logits: np.ndarray, texts: Texts, mine: np.ndarray) -> None:
         print(f"{tag}: AUC {auc:.3f}, {at:.3f} at 3 % of {len(lies)} and {len(rules)}", flush=True)
 
 
+def _kept(file: Path) -> dict[str, np.ndarray]:
+    """Scores of the readers that were trained before."""
+    if not file.exists():
+        return {}
+    with np.load(file) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
 def run(inputs: Path, encoders: dict[str, Path], out: Path, seconds: float, recipes: dict[str, Recipe]) -> None:
     """Teachers, then students, as many as the time allows; each writes its scores, the final ones their weights."""
     began = time.monotonic()
@@ -174,9 +192,12 @@ def run(inputs: Path, encoders: dict[str, Path], out: Path, seconds: float, reci
         one: {k: v.to(device) for k, v in load_encoder(path).items() if v.is_floating_point()}
         for one, path in encoders.items()
     }
-    order = [("mpnet", -1), ("minilm", -1), *((one, fold) for fold in range(FOLDS) for one in ("mpnet", "minilm"))]
-    for name, fold in order:
+    labelled = texts.label >= 0
+    kept = _kept(out / "quiet_scores.npz") if "mpnet" not in encoders else {}
+    for name, fold in ((name, fold) for fold in range(-1, FOLDS) for name in encoders):
         tag, started = f"{name}_{'final' if fold < 0 else fold}", time.monotonic()
+        if tag in kept:
+            continue
         if seconds - (started - began) < longest.get(name, 0.0) * 1.15:
             print(f"no time left for {tag}", flush=True)
             continue
@@ -189,8 +210,7 @@ def run(inputs: Path, encoders: dict[str, Path], out: Path, seconds: float, reci
         found = scores[tag].cpu().numpy()
         told(f"{tag} left out", found, texts, texts.fold == fold)
         told(f"{tag} never seen", found, texts, texts.fold == NEVER)
-        labelled = texts.label >= 0
-        kept = {k: v.cpu().numpy()[labelled].astype(np.float16) for k, v in scores.items()}
+        kept[tag] = found[labelled].astype(np.float16)
         np.savez_compressed(out / "quiet_scores.npz", **kept)
         longest[name] = max(longest.get(name, 0.0), time.monotonic() - started)
         print(f"{tag}: {time.monotonic() - started:.0f} s, {time.monotonic() - began:.0f} s in all", flush=True)
@@ -199,15 +219,18 @@ def run(inputs: Path, encoders: dict[str, Path], out: Path, seconds: float, reci
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("inputs", type=Path)
-    parser.add_argument("minilm", type=Path)
-    parser.add_argument("mpnet", type=Path)
     parser.add_argument("out", type=Path)
+    parser.add_argument("--minilm", type=Path, required=True)
+    parser.add_argument("--mpnet", type=Path)
     parser.add_argument("--seconds", type=float, default=420)
     parser.add_argument("--steps", type=int, nargs=2, default=(450, 900), help="of a teacher and of a student")
     parser.add_argument("--batch", type=int, nargs=2, default=(128, 384))
+    parser.add_argument("--parts", type=int, default=1, help="a batch is read in so many parts, by length")
     given = parser.parse_args()
-    (teacher_steps, student_steps), (teacher_batch, student_batch) = given.steps, given.batch
-    run(
-        given.inputs, {"mpnet": given.mpnet, "minilm": given.minilm}, given.out, given.seconds,
-        {"mpnet": Recipe(teacher_steps, teacher_batch), "minilm": Recipe(student_steps, student_batch, taught=0.5)},
-    )  # fmt: skip
+    trunks = {"mpnet": given.mpnet, "minilm": given.minilm}
+    taught = 0.5 if given.mpnet else 0.0
+    recipes = {
+        name: Recipe(steps, batch, taught=taught if name == "minilm" else 0.0, parts=given.parts)
+        for name, steps, batch in zip(trunks, given.steps, given.batch, strict=True)
+    }
+    run(given.inputs, {n: path for n, path in trunks.items() if path}, given.out, given.seconds, recipes)
