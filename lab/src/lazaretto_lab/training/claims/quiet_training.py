@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from lazaretto_lab.training.claims.training import BERT_BEGIN, BERT_END, HIDDEN,
 
 FOLDS = 5
 RANKS = {"minilm": 32, "mpnet": 16}
+MOST_TOKENS = 126
 NEVER = -2
 """Fold of a text that no run sees."""
 
@@ -45,6 +47,8 @@ class Recipe:
     """Share of a batch without labels, for which the teacher's word counts."""
     parts: int = 1
     """A batch is read in so many parts, by length: less padding, which a processor would read as text."""
+    company: float = 0.0
+    """Share of the texts that stand beside an honest text."""
     smoothing: float = 0.05
 
 
@@ -55,26 +59,33 @@ class Texts:
         with np.load(path) as archive:  # an array is unpacked each time it is asked for
             data = {name: archive[name] for name in archive.files}
         self.lengths = data["lengths"].astype(np.int64)
-        ends = np.cumsum(self.lengths)
-        table = np.zeros((len(ends), int(self.lengths.max())), np.int64)
-        for n, (end, size) in enumerate(zip(ends, self.lengths, strict=True)):
-            table[n, :size] = data["tokens"][end - size : end]
+        self.tokens = np.split(data["tokens"].astype(np.int64), np.cumsum(self.lengths)[:-1])
         self.label, self.fold, self.rule = data["label"].astype(np.int64), data["fold"].astype(int), data["rule"]
         self.weight = data["weight"].astype(np.float64)
-        self.table, self.device = torch.from_numpy(table).to(device), device
-        self.sizes = torch.from_numpy(self.lengths).to(device)
+        self.device = device
 
-    def batch(self, rows: np.ndarray) -> tuple[Any, Any]:
-        """[CLS] text [SEP] for some texts."""
-        pick = torch.from_numpy(rows).to(self.device)
-        size = self.sizes[pick]
-        width = int(self.lengths[rows].max()) + 2
-        place = torch.arange(width, device=self.device)[None, :]
-        ids = torch.zeros((len(rows), width), dtype=torch.long, device=self.device)
-        ids[:, 1:-1] = self.table[pick][:, : width - 2]
+    def batch(self, several: Sequence[np.ndarray]) -> tuple[Any, Any]:
+        """[CLS] text [SEP] for some texts, each as its tokens."""
+        sizes = np.array([len(one) for one in several])
+        ids = np.zeros((len(several), int(sizes.max()) + 2), np.int64)
         ids[:, 0] = BERT_BEGIN
-        ids[place == size[:, None] + 1] = BERT_END
-        return ids, place < size[:, None] + 2
+        for row, one in zip(ids, several, strict=True):
+            row[1 : len(one) + 1] = one
+            row[len(one) + 1] = BERT_END
+        mask = np.arange(ids.shape[1])[None, :] < sizes[:, None] + 2
+        return torch.from_numpy(ids).to(self.device), torch.from_numpy(mask).to(self.device)
+
+    def with_company(self, rows: np.ndarray, company: np.ndarray, share: float, rng: Any) -> list[np.ndarray]:
+        """Tokens of some texts; a share of them stand before or after an honest text, as lies do that hide."""
+        found = []
+        for row in rows:
+            mine = self.tokens[row]
+            if len(company) and rng.random() < share:
+                other = self.tokens[rng.choice(company)]
+                if len(mine) + len(other) <= MOST_TOKENS:
+                    mine = np.concatenate([mine, other] if rng.random() < 0.5 else [other, mine])
+            found.append(mine)
+        return found
 
 
 class QuietReader(Reader):
@@ -117,6 +128,7 @@ def train(
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, trunk.rate, total_steps=recipe.steps + 1, pct_start=0.1)
     labels = torch.from_numpy(texts.label).to(texts.device).float()
     free = np.flatnonzero(texts.fold != NEVER)
+    honest = np.flatnonzero(seen & (texts.label == 0) & (texts.rule == 0))
     began, losses = time.monotonic(), []
     for step in range(recipe.steps):
         rows = _drawn(texts, seen, recipe, rng)
@@ -125,9 +137,11 @@ def train(
             rows = np.concatenate([rows, rng.choice(free, int(recipe.batch * recipe.taught))])
         optimizer.zero_grad(set_to_none=True)
         whole = 0.0
-        for part in np.array_split(np.argsort(texts.lengths[rows], kind="stable"), recipe.parts):
+        read = texts.with_company(rows, honest, recipe.company, rng)
+        order = np.argsort([len(one) for one in read], kind="stable")
+        for part in np.array_split(order, recipe.parts):
             pick = torch.from_numpy(rows[part]).to(texts.device)
-            ids, mask = texts.batch(rows[part])
+            ids, mask = texts.batch([read[n] for n in part])
             with torch.autocast(texts.device, torch.bfloat16, enabled=texts.device == "cuda"):
                 logits = reader.logits(ids, mask).float()
             mine = torch.from_numpy(part < known).to(texts.device)
@@ -144,8 +158,8 @@ def train(
         optimizer.step()
         schedule.step()
         losses.append(whole)
-        if (step + 1) % 100 == 0:
-            mean = sum(losses[-100:]) / 100
+        if (step + 1) % 50 == 0:
+            mean = sum(losses[-50:]) / 50
             print(f"{tag}: step {step + 1}/{recipe.steps} loss {mean:.4f} {time.monotonic() - began:.0f} s", flush=True)
     return reader.eval()
 
@@ -157,7 +171,9 @@ def score(reader: QuietReader, texts: Texts) -> Any:
     with torch.inference_mode(), torch.autocast(texts.device, torch.bfloat16, enabled=texts.device == "cuda"):
         for i in range(0, len(order), step):
             rows = order[i : i + step]
-            found[torch.from_numpy(rows).to(texts.device)] = reader.logits(*texts.batch(rows)).float()
+            found[torch.from_numpy(rows).to(texts.device)] = reader.logits(
+                *texts.batch([texts.tokens[n] for n in rows])
+            ).float()
     return found.clone()
 
 
@@ -179,8 +195,10 @@ def _kept(file: Path) -> dict[str, np.ndarray]:
         return {name: archive[name] for name in archive.files}
 
 
-def run(inputs: Path, encoders: dict[str, Path], out: Path, seconds: float, recipes: dict[str, Recipe]) -> None:
-    """Teachers, then students, as many as the time allows; each writes its scores, the final ones their weights."""
+def run(
+    inputs: Path, encoders: dict[str, Path], out: Path, seconds: float, recipes: dict[str, Recipe], folds: Sequence[int]
+) -> None:
+    """Teachers, then students, as many as the time allows; each writes its scores, and its weights."""
     began = time.monotonic()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.set_float32_matmul_precision("high")
@@ -194,7 +212,7 @@ def run(inputs: Path, encoders: dict[str, Path], out: Path, seconds: float, reci
     }
     labelled = texts.label >= 0
     kept = _kept(out / "quiet_scores.npz") if "mpnet" not in encoders else {}
-    for name, fold in ((name, fold) for fold in range(-1, FOLDS) for name in encoders):
+    for name, fold in ((name, fold) for fold in folds for name in encoders):
         tag, started = f"{name}_{'final' if fold < 0 else fold}", time.monotonic()
         if tag in kept:
             continue
@@ -205,13 +223,12 @@ def run(inputs: Path, encoders: dict[str, Path], out: Path, seconds: float, reci
         seen = (texts.label >= 0) & (texts.fold != NEVER) & ((texts.fold != fold) | (fold < 0))
         reader = train(texts, seen, bases[name], name, recipes[name], teacher, tag)
         scores[tag] = score(reader, texts)
-        if fold < 0:
-            np.savez(out / f"quiet_{name}.npz", **reader.arrays())  # type: ignore[arg-type]
+        np.savez(out / f"quiet_{tag}.npz", **reader.arrays())  # type: ignore[arg-type]
         found = scores[tag].cpu().numpy()
         told(f"{tag} left out", found, texts, texts.fold == fold)
         told(f"{tag} never seen", found, texts, texts.fold == NEVER)
         kept[tag] = found[labelled].astype(np.float16)
-        np.savez_compressed(out / "quiet_scores.npz", **kept)
+        np.savez_compressed(out / "quiet_scores.npz", **kept)  # type: ignore[arg-type]
         longest[name] = max(longest.get(name, 0.0), time.monotonic() - started)
         print(f"{tag}: {time.monotonic() - started:.0f} s, {time.monotonic() - began:.0f} s in all", flush=True)
 
@@ -226,11 +243,13 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=int, nargs=2, default=(450, 900), help="of a teacher and of a student")
     parser.add_argument("--batch", type=int, nargs=2, default=(128, 384))
     parser.add_argument("--parts", type=int, default=1, help="a batch is read in so many parts, by length")
+    parser.add_argument("--company", type=float, default=0.0, help="share of texts that stand beside an honest text")
+    parser.add_argument("--folds", type=int, nargs="+", default=list(range(-1, FOLDS)), help="left out; -1: none")
     given = parser.parse_args()
     trunks = {"mpnet": given.mpnet, "minilm": given.minilm}
     taught = 0.5 if given.mpnet else 0.0
     recipes = {
-        name: Recipe(steps, batch, taught=taught if name == "minilm" else 0.0, parts=given.parts)
+        name: Recipe(steps, batch, taught=taught if name == "minilm" else 0.0, parts=given.parts, company=given.company)
         for name, steps, batch in zip(trunks, given.steps, given.batch, strict=True)
     }
-    run(given.inputs, {n: path for n, path in trunks.items() if path}, given.out, given.seconds, recipes)
+    run(given.inputs, {n: path for n, path in trunks.items() if path}, given.out, given.seconds, recipes, given.folds)
