@@ -30,7 +30,10 @@ from lazaretto_lab.training.pack import read_trained, write
 
 FALSE_ALARMS = 0.004
 """Share of the honest texts of a group above the bar, at most: written notes, plain statements, notes of others."""
+RULES_HELD = 0.025
+"""Share of the honest rules above the bar, at most: texts that were written to look like the lies."""
 HONEST = ("work", "stated", "others")
+RULES = ("rules", "twins", "dev")
 LEAST = -9.0
 """The score of a text of which nothing is read."""
 
@@ -41,7 +44,7 @@ def unseen(notes: Path, fold: int) -> list[Line]:
     with gzip.open(notes, "rt", encoding="utf-8") as file:
         clean = [one for one in map(json.loads, file) if 20 < len(one["text"]) < 250]
     random.Random(SEED).shuffle(clean)
-    others = [Line(one["text"], 0, "notes", one.get("lang", "en"), "others", fold) for one in clean[NOTES:]]
+    others = [Line(one["text"], 0, "notes", one.get("lang", "en"), "others", fold) for one in clean[NOTES : 2 * NOTES]]
     return found + others
 
 
@@ -67,7 +70,11 @@ def figures(read: list[Line], found: np.ndarray, bare: np.ndarray) -> dict[str, 
     """The bar, and what is above it."""
     groups = np.array([one.group for one in read])
     label, never = np.array([one.label for one in read]), np.array([fold_of(one) == NEVER for one in read])
-    bar = max(float(np.quantile(found[groups == name], 1 - FALSE_ALARMS)) for name in HONEST)
+    rules = found[np.isin(groups, RULES) & (label == 0) & ~never]
+    bar = max(
+        float(np.quantile(rules, 1 - RULES_HELD)),
+        *(float(np.quantile(found[groups == name], 1 - FALSE_ALARMS)) for name in HONEST),
+    )
     told: dict[str, Any] = {"hold_at": round(bar, 3), "possible_at": POSSIBLE}
     for part, mine in (("left_out_work", ~never), ("never_seen_work", never)):
         told[part] = {}
@@ -76,8 +83,8 @@ def figures(read: list[Line], found: np.ndarray, bare: np.ndarray) -> dict[str, 
                 some = mine & (groups == group) & (label == kind)
                 if some.any():
                     told[part][f"{group}: {name}"] = f"{int((found[some] >= bar).sum())} of {int(some.sum())}"
-        lies, rules = bare[mine & (label == 1)], bare[mine & (label == 0) & ~np.isin(groups, HONEST)]
-        told[part]["AUC"] = round(float((lies[:, None] > rules[None]).mean()), 4)
+        lies, alike = bare[mine & (label == 1)], bare[mine & (label == 0) & ~np.isin(groups, HONEST)]
+        told[part]["AUC"] = round(float((lies[:, None] > alike[None]).mean()), 4)
     return told
 
 
