@@ -69,7 +69,7 @@ def rows(pairs: list[FactPair]) -> list[dict[str, Any]]:
             told = {"stage": "rule: meets in nothing and not near enough", "held": False}
         else:
             told = _read(judge, near)
-        quiet = head.find(one.new, [(new[0], vectors[one.new])]) is not None
+        quiet = head.find([(new[0], vectors[one.new])]) is not None
         found.append(row | {"cosine": round(cosine, 3), "quiet": quiet} | told)
     return found
 

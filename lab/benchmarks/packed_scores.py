@@ -101,7 +101,7 @@ class Scores:
         screened = self.screener.screen([text])[0]
         if screened.whole:
             found["orders"] = screened.logit
-        found["tools"] = self.screener.poison_in_description(text)
+        found |= {"quiet": self.screener.quiet_lie(text), "tools": self.screener.poison_in_description(text)}
         read = self.jury.read(PreparedContent(Content("one", text)))
         if read is not None and not read.cut:
             odds = {role: one.odds for role, one in read.debaters.items()}
@@ -117,6 +117,7 @@ class Scores:
         return {
             "orders": [*(calibration.threshold(rate) for rate in RATES), gray],
             "tools": list(calibration.tools.values()),
+            "quiet": [],
             "jury": list(jury),
         }
 

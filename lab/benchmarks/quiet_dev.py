@@ -23,21 +23,26 @@ Row = dict[str, Any]
 
 
 def judged() -> list[Row]:
-    """A row for each text: whether it is held, and what reader and head make of its most suspicious claim."""
-    from lazaretto.gates.memory.claims.quiet import shared_quiet_head
+    """A row for each text: whether it is held, and what words and screener say of its most suspicious claim."""
+    from lazaretto.gates.memory.claims.quiet import SCREENER_ADDS, SCREENER_SHARE, shared_quiet_head
     from lazaretto.gates.memory.claims.reader import shared_reader
+    from lazaretto.gates.memory.text_screener import shared_screener
     from lazaretto_lab.training.claims.facts_data import quiet_dev
-    from lazaretto_lab.training.claims.quiet_bar import LEAST
 
     head, rows = shared_quiet_head(), []
     for one in quiet_dev():
         read = shared_reader().read([one.text])[0]
-        claims = sorted(zip(read.claims, read.vectors, strict=True), key=lambda pair: pair[0].start)
-        score = max((score for score, _ in head.scored(one.text, claims)), default=LEAST)
-        words = max((head.possible(claim, vector) for claim, vector in claims), default=LEAST)
+        claims = list(zip(read.claims, read.vectors, strict=True))
+        scored = []
+        for claim, vector in claims:
+            words, screener = head.score(claim, vector), shared_screener().quiet_lie(claim.text)
+            scored.append(
+                (words + min(SCREENER_ADDS[1], max(SCREENER_ADDS[0], SCREENER_SHARE * screener)), words, screener)
+            )
+        both, words, screener = (round(x, 3) for x in max(scored))
         rows.append({
             "work": one.work, "language": one.language, "lie": one.lie, "kept": one.kept,
-            "held": head.find(one.text, claims) is not None, "score": round(score, 3), "words": round(words, 3),
+            "held": head.find(claims) is not None, "score": both, "words": words, "screener": screener,
         })  # fmt: skip
     return rows
 
@@ -52,7 +57,8 @@ def shown(rows: Sequence[Row]) -> str:
     ):
         lies, rules = ([row for row in some if row["lie"] is lie] for lie in (True, False))
         areas = ", ".join(
-            f"{part} {np.mean([[a[part] > b[part] for b in rules] for a in lies]):.3f}" for part in ("score", "words")
+            f"{part} {np.mean([[a[part] > b[part] for b in rules] for a in lies]):.3f}"
+            for part in ("score", "words", "screener")
         )
         held = [sum(row["held"] for row in several) for several in (lies, rules)]
         lines.append(f"{name}: lies {held[0]} of {len(lies)}, rules {held[1]} of {len(rules)}; AUC {areas}")

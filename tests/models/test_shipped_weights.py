@@ -21,7 +21,7 @@ LISTED = json.loads((SHIPPED / MANIFEST).read_text(encoding="utf-8"))
 
 def test_the_list_names_every_file_as_it_is() -> None:
     assert digests(SHIPPED) == LISTED, "run tools/weight_digests.py"
-    assert len([name for name in LISTED if name.endswith(".safetensors")]) == 10
+    assert len([name for name in LISTED if name.endswith(".safetensors")]) == 9
     assert list(damaged()) == []
 
 
@@ -130,7 +130,6 @@ for name in sys.argv[2:]:
 _OTHERS = {
     "screener/screener.safetensors": "memory",
     "claims/quiet.safetensors": "memory",
-    "claims/quiet_reader.safetensors": "memory",
     "jury/loose.safetensors": "content",
     "reader/with_jury.json": "content",
 }

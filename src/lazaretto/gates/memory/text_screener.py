@@ -208,10 +208,17 @@ class TextScreener:
         sign = self.calibration.tools.get("sign", math.inf)
         return min(_pooled(window, marks[_TOOLS], known) - sign, _pooled(window, marks[_QUIET], known))
 
+    def quiet_lie(self, text: str) -> float:
+        """The logit that a statement would weaken a control, or send something of the crew's to a new place."""
+        return self._strongest(text, _QUIET)
+
     def poison_in_description(self, text: str) -> float:
         """The logit that the description of a tool has something in it that a tool need not say."""
+        return self._strongest(text, _TOOLS)
+
+    def _strongest(self, text: str, head: int) -> float:
         windows, _ = chosen_windows([View("plain", text)])
-        return max((_pooled(window, self._marks(window)[_TOOLS]) for _, window in windows), default=-math.inf)
+        return max((_pooled(window, self._marks(window)[head]) for _, window in windows), default=-math.inf)
 
     def _marks(self, window: Tokens) -> NDArray[np.float32]:
         """A logit per head and token, from one pass; a window that comes again is not read again."""

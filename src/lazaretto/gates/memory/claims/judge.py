@@ -162,8 +162,7 @@ class ClaimJudge:
         started = time.perf_counter()
         whole = self.reader.catch_up(ledger)
         read = self.reader.read([observation.text])[0]
-        claims = zip(read.claims, read.vectors, strict=True)
-        quiet = shared_quiet_head().find(observation.text, claims)  # before comparing takes the time
+        quiet = shared_quiet_head().find(zip(read.claims, read.vectors, strict=True))  # before comparing takes the time
         near, all_looked = self._near(read, ledger, without=observation.id)
         announces = any(map(declares_sensitive, read.claims))
         agreement = name_agreeing or announces or quiet is not None

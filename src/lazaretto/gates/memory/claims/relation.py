@@ -219,7 +219,7 @@ class RelationModel:
         return found
 
     def _answer(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
-        hidden = gelu(x @ self._head["first.weight"].T + self._head["first.bias"])
+        hidden = _gelu(x @ self._head["first.weight"].T + self._head["first.bias"])
         return np.asarray(hidden @ self._head["last.weight"].T + self._head["last.bias"], np.float32)
 
 
@@ -277,7 +277,7 @@ def _log_odds(share: float) -> float:
     return math.log(max(share, 1e-9) / max(1.0 - share, 1e-9))
 
 
-def gelu(x: NDArray[np.float32]) -> NDArray[np.float32]:
+def _gelu(x: NDArray[np.float32]) -> NDArray[np.float32]:
     """The exact one, by an error function that is right to seven digits (Abramowitz and Stegun 7.1.26)."""
     z = np.abs(x) / np.sqrt(np.float32(2))
     t = 1 / (1 + 0.3275911 * z)
