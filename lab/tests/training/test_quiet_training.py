@@ -39,6 +39,9 @@ def test_a_pack_is_unpacked_once_and_its_texts_come_back_framed(tmp_path: Path) 
         rule=np.array([1, 1, 0], np.int8),
         weight=np.ones(3, np.float32),
     )
-    ids, mask = Texts(tmp_path / "quiet_texts.npz", "cpu").batch(np.array([1, 2]))
+    texts = Texts(tmp_path / "quiet_texts.npz", "cpu")
+    ids, mask = texts.batch([texts.tokens[1], texts.tokens[2]])
     assert ids.tolist() == [[101, 8, 102, 0], [101, 9, 10, 102]]
     assert mask.tolist() == [[True, True, True, False], [True, True, True, True]]
+    beside = texts.with_company(np.array([1]), [2], 1.0, np.random.default_rng(0))[0].tolist()
+    assert beside in ([8, 9, 10], [9, 10, 8])

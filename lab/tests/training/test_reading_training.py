@@ -172,7 +172,7 @@ class _Jury:
 
 
 def test_students_come_closer_to_their_teachers(work: Path) -> None:
-    plan = replace(SMALL, steps=40, rate=1e-2, head_rate=2e-2, dropout=0.0, pooled_dropout=0.0, vectors=0.0)
+    plan = replace(SMALL, steps=40, rate=5e-3, head_rate=2e-2, dropout=0.0, pooled_dropout=0.0, vectors=0.0)
     orders, larger = (trunk.Trunk(_frozen(relative=r), plan, "cpu", 3) for r in (False, True))
     with torch.no_grad():
         for name, value in (*orders.heads.items(), *larger.heads.items()):
@@ -192,9 +192,9 @@ def test_students_come_closer_to_their_teachers(work: Path) -> None:
             risk = training.risk_of(student, name, pooled, part["head"])[:, part["taught"]]
             return float((risk - said[name]).abs().mean())
 
-    before = {name: apart(name) for name in ("strict", "loose")}
+    before = apart("strict") + apart("loose")  # the larger teacher counts for most, so that the two pull at each other
     training.train(student, batches, lambda words: None, taught)
-    assert all(apart(name) < before[name] for name in before)
+    assert apart("strict") + apart("loose") < 0.85 * before
 
 
 def test_a_pass_without_texts_of_risk_is_taught_orders_alone(work: Path) -> None:

@@ -2,17 +2,21 @@
 
 Needs torch and numpy alone, so that it can be carried to a machine that has nothing else:
 
-    python -m lazaretto_lab.training.claims.quiet_training INPUTS MINILM MPNET OUT --seconds 420
+    python -m lazaretto_lab.training.claims.quiet_training INPUTS OUT --minilm MINILM --mpnet MPNET --seconds 420
+    python -m lazaretto_lab.training.claims.quiet_training INPUTS OUT --minilm MINILM --steps 0 600 --batch 0 64
 
 INPUTS holds ``quiet_texts.npz`` (``quiet_pack.py`` writes it). Teachers on mpnet come first: one that has seen all that
 may be seen, and one for each fold of the kinds of work. A student on MiniLM learns from the labels and from what its
 teacher makes of texts without labels; a student of a fold has the teacher of that fold, so nothing of it was labelled.
+Without MPNET a student learns from the labels alone: the second line takes about a quarter of an hour a student on two
+cores. A student that was trained before (its file is in OUT) is not trained again.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +30,7 @@ from lazaretto_lab.training.claims.training import BERT_BEGIN, BERT_END, HIDDEN,
 
 FOLDS = 5
 RANKS = {"minilm": 32, "mpnet": 16}
+MOST_TOKENS = 126
 NEVER = -2
 """Fold of a text that no run sees."""
 
@@ -40,6 +45,10 @@ class Recipe:
     """Share of labelled texts that are lies and the rules beside them; the others are honest notes and statements."""
     taught: float = 0.0
     """Share of a batch without labels, for which the teacher's word counts."""
+    parts: int = 1
+    """A batch is read in so many parts, by length: less padding, which a processor would read as text."""
+    company: float = 0.0
+    """Share of the texts that stand beside an honest text."""
     smoothing: float = 0.05
 
 
@@ -50,26 +59,33 @@ class Texts:
         with np.load(path) as archive:  # an array is unpacked each time it is asked for
             data = {name: archive[name] for name in archive.files}
         self.lengths = data["lengths"].astype(np.int64)
-        ends = np.cumsum(self.lengths)
-        table = np.zeros((len(ends), int(self.lengths.max())), np.int64)
-        for n, (end, size) in enumerate(zip(ends, self.lengths, strict=True)):
-            table[n, :size] = data["tokens"][end - size : end]
+        self.tokens = np.split(data["tokens"].astype(np.int64), np.cumsum(self.lengths)[:-1])
         self.label, self.fold, self.rule = data["label"].astype(np.int64), data["fold"].astype(int), data["rule"]
         self.weight = data["weight"].astype(np.float64)
-        self.table, self.device = torch.from_numpy(table).to(device), device
-        self.sizes = torch.from_numpy(self.lengths).to(device)
+        self.device = device
 
-    def batch(self, rows: np.ndarray) -> tuple[Any, Any]:
-        """[CLS] text [SEP] for some texts."""
-        pick = torch.from_numpy(rows).to(self.device)
-        size = self.sizes[pick]
-        width = int(self.lengths[rows].max()) + 2
-        place = torch.arange(width, device=self.device)[None, :]
-        ids = torch.zeros((len(rows), width), dtype=torch.long, device=self.device)
-        ids[:, 1:-1] = self.table[pick][:, : width - 2]
+    def batch(self, several: Sequence[np.ndarray]) -> tuple[Any, Any]:
+        """[CLS] text [SEP] for some texts, each as its tokens."""
+        sizes = np.array([len(one) for one in several])
+        ids = np.zeros((len(several), int(sizes.max()) + 2), np.int64)
         ids[:, 0] = BERT_BEGIN
-        ids[place == size[:, None] + 1] = BERT_END
-        return ids, place < size[:, None] + 2
+        for row, one in zip(ids, several, strict=True):
+            row[1 : len(one) + 1] = one
+            row[len(one) + 1] = BERT_END
+        mask = np.arange(ids.shape[1])[None, :] < sizes[:, None] + 2
+        return torch.from_numpy(ids).to(self.device), torch.from_numpy(mask).to(self.device)
+
+    def with_company(self, rows: np.ndarray, company: np.ndarray, share: float, rng: Any) -> list[np.ndarray]:
+        """Tokens of some texts; a share of them stand before or after an honest text, as lies do that hide."""
+        found = []
+        for row in rows:
+            mine = self.tokens[row]
+            if len(company) and rng.random() < share:
+                other = self.tokens[rng.choice(company)]
+                if len(mine) + len(other) <= MOST_TOKENS:
+                    mine = np.concatenate([mine, other] if rng.random() < 0.5 else [other, mine])
+            found.append(mine)
+        return found
 
 
 class QuietReader(Reader):
@@ -112,30 +128,38 @@ def train(
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, trunk.rate, total_steps=recipe.steps + 1, pct_start=0.1)
     labels = torch.from_numpy(texts.label).to(texts.device).float()
     free = np.flatnonzero(texts.fold != NEVER)
+    honest = np.flatnonzero(seen & (texts.label == 0) & (texts.rule == 0))
     began, losses = time.monotonic(), []
     for step in range(recipe.steps):
         rows = _drawn(texts, seen, recipe, rng)
         known = len(rows)
         if taught is not None:
             rows = np.concatenate([rows, rng.choice(free, int(recipe.batch * recipe.taught))])
-        pick = torch.from_numpy(rows).to(texts.device)
-        ids, mask = texts.batch(rows)
-        with torch.autocast(texts.device, torch.bfloat16, enabled=texts.device == "cuda"):
-            logits = reader.logits(ids, mask).float()
-        target = labels[pick[:known]] * (1 - 2 * recipe.smoothing) + recipe.smoothing
-        loss = functional.binary_cross_entropy_with_logits(logits[:known], target)
-        if taught is not None:
-            teacher = taught[pick]
-            loss = 0.5 * loss + functional.binary_cross_entropy_with_logits(logits, torch.sigmoid(teacher))
-            loss = loss + 0.05 * functional.smooth_l1_loss(logits, teacher)
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        whole = 0.0
+        read = texts.with_company(rows, honest, recipe.company, rng)
+        order = np.argsort([len(one) for one in read], kind="stable")
+        for part in np.array_split(order, recipe.parts):
+            pick = torch.from_numpy(rows[part]).to(texts.device)
+            ids, mask = texts.batch([read[n] for n in part])
+            with torch.autocast(texts.device, torch.bfloat16, enabled=texts.device == "cuda"):
+                logits = reader.logits(ids, mask).float()
+            mine = torch.from_numpy(part < known).to(texts.device)
+            target = labels[pick[mine]] * (1 - 2 * recipe.smoothing) + recipe.smoothing
+            loss = functional.binary_cross_entropy_with_logits(logits[mine], target, reduction="sum") / known
+            if taught is not None:
+                teacher = taught[pick]
+                near = functional.binary_cross_entropy_with_logits(logits, torch.sigmoid(teacher), reduction="sum")
+                near = near + 0.05 * functional.smooth_l1_loss(logits, teacher, reduction="sum")
+                loss = 0.5 * loss + near / len(rows)
+            loss.backward()
+            whole += float(loss.detach())
         nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
         schedule.step()
-        losses.append(loss.detach())
-        if (step + 1) % 100 == 0:
-            mean = float(torch.stack(losses[-100:]).mean())
+        losses.append(whole)
+        if (step + 1) % 50 == 0:
+            mean = sum(losses[-50:]) / 50
             print(f"{tag}: step {step + 1}/{recipe.steps} loss {mean:.4f} {time.monotonic() - began:.0f} s", flush=True)
     return reader.eval()
 
@@ -147,7 +171,9 @@ def score(reader: QuietReader, texts: Texts) -> Any:
     with torch.inference_mode(), torch.autocast(texts.device, torch.bfloat16, enabled=texts.device == "cuda"):
         for i in range(0, len(order), step):
             rows = order[i : i + step]
-            found[torch.from_numpy(rows).to(texts.device)] = reader.logits(*texts.batch(rows)).float()
+            found[torch.from_numpy(rows).to(texts.device)] = reader.logits(
+                *texts.batch([texts.tokens[n] for n in rows])
+            ).float()
     return found.clone()
 
 
@@ -161,8 +187,18 @@ def told(tag: str, logits: np.ndarray, texts: Texts, mine: np.ndarray) -> None:
         print(f"{tag}: AUC {auc:.3f}, {at:.3f} at 3 % of {len(lies)} and {len(rules)}", flush=True)
 
 
-def run(inputs: Path, encoders: dict[str, Path], out: Path, seconds: float, recipes: dict[str, Recipe]) -> None:
-    """Teachers, then students, as many as the time allows; each writes its scores, the final ones their weights."""
+def _kept(file: Path) -> dict[str, np.ndarray]:
+    """Scores of the readers that were trained before."""
+    if not file.exists():
+        return {}
+    with np.load(file) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def run(
+    inputs: Path, encoders: dict[str, Path], out: Path, seconds: float, recipes: dict[str, Recipe], folds: Sequence[int]
+) -> None:
+    """Teachers, then students, as many as the time allows; each writes its scores, and its weights."""
     began = time.monotonic()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.set_float32_matmul_precision("high")
@@ -174,9 +210,12 @@ def run(inputs: Path, encoders: dict[str, Path], out: Path, seconds: float, reci
         one: {k: v.to(device) for k, v in load_encoder(path).items() if v.is_floating_point()}
         for one, path in encoders.items()
     }
-    order = [("mpnet", -1), ("minilm", -1), *((one, fold) for fold in range(FOLDS) for one in ("mpnet", "minilm"))]
-    for name, fold in order:
+    labelled = texts.label >= 0
+    kept = _kept(out / "quiet_scores.npz") if "mpnet" not in encoders else {}
+    for name, fold in ((name, fold) for fold in folds for name in encoders):
         tag, started = f"{name}_{'final' if fold < 0 else fold}", time.monotonic()
+        if tag in kept:
+            continue
         if seconds - (started - began) < longest.get(name, 0.0) * 1.15:
             print(f"no time left for {tag}", flush=True)
             continue
@@ -184,14 +223,12 @@ def run(inputs: Path, encoders: dict[str, Path], out: Path, seconds: float, reci
         seen = (texts.label >= 0) & (texts.fold != NEVER) & ((texts.fold != fold) | (fold < 0))
         reader = train(texts, seen, bases[name], name, recipes[name], teacher, tag)
         scores[tag] = score(reader, texts)
-        if fold < 0:
-            np.savez(out / f"quiet_{name}.npz", **reader.arrays())  # type: ignore[arg-type]
+        np.savez(out / f"quiet_{tag}.npz", **reader.arrays())  # type: ignore[arg-type]
         found = scores[tag].cpu().numpy()
         told(f"{tag} left out", found, texts, texts.fold == fold)
         told(f"{tag} never seen", found, texts, texts.fold == NEVER)
-        labelled = texts.label >= 0
-        kept = {k: v.cpu().numpy()[labelled].astype(np.float16) for k, v in scores.items()}
-        np.savez_compressed(out / "quiet_scores.npz", **kept)
+        kept[tag] = found[labelled].astype(np.float16)
+        np.savez_compressed(out / "quiet_scores.npz", **kept)  # type: ignore[arg-type]
         longest[name] = max(longest.get(name, 0.0), time.monotonic() - started)
         print(f"{tag}: {time.monotonic() - started:.0f} s, {time.monotonic() - began:.0f} s in all", flush=True)
 
@@ -199,15 +236,20 @@ def run(inputs: Path, encoders: dict[str, Path], out: Path, seconds: float, reci
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("inputs", type=Path)
-    parser.add_argument("minilm", type=Path)
-    parser.add_argument("mpnet", type=Path)
     parser.add_argument("out", type=Path)
+    parser.add_argument("--minilm", type=Path, required=True)
+    parser.add_argument("--mpnet", type=Path)
     parser.add_argument("--seconds", type=float, default=420)
     parser.add_argument("--steps", type=int, nargs=2, default=(450, 900), help="of a teacher and of a student")
     parser.add_argument("--batch", type=int, nargs=2, default=(128, 384))
+    parser.add_argument("--parts", type=int, default=1, help="a batch is read in so many parts, by length")
+    parser.add_argument("--company", type=float, default=0.0, help="share of texts that stand beside an honest text")
+    parser.add_argument("--folds", type=int, nargs="+", default=list(range(-1, FOLDS)), help="left out; -1: none")
     given = parser.parse_args()
-    (teacher_steps, student_steps), (teacher_batch, student_batch) = given.steps, given.batch
-    run(
-        given.inputs, {"mpnet": given.mpnet, "minilm": given.minilm}, given.out, given.seconds,
-        {"mpnet": Recipe(teacher_steps, teacher_batch), "minilm": Recipe(student_steps, student_batch, taught=0.5)},
-    )  # fmt: skip
+    trunks = {"mpnet": given.mpnet, "minilm": given.minilm}
+    taught = 0.5 if given.mpnet else 0.0
+    recipes = {
+        name: Recipe(steps, batch, taught=taught if name == "minilm" else 0.0, parts=given.parts, company=given.company)
+        for name, steps, batch in zip(trunks, given.steps, given.batch, strict=True)
+    }
+    run(given.inputs, {n: path for n, path in trunks.items() if path}, given.out, given.seconds, recipes, given.folds)
