@@ -19,8 +19,7 @@ from lazaretto.errors import StoreUnavailable
 from lazaretto.gates.content.chat_roles import DebateCodes
 from lazaretto.gates.content.records import Content, PreparedContent
 from lazaretto.ledger import Ledger, Store
-from lazaretto.models.answer_cache import CachedChat
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.models.caches import CachedChat, EmbeddingCache
 from lazaretto.models.protocol import Completion, Message, Request
 from lazaretto.models.record_embedding import tag_vector
 from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel
@@ -37,7 +36,7 @@ NO_CONTENT = {
     "adapters/mem0.py": {"_facts"},  # digests
     "api/request_limits.py": {"_left"},  # callers
     "console/sessions.py": {"_seen"},  # sessions of people
-    "gates/content/assembly.py": {"_chat_model", "_guard_model", "text_embedder"},  # models, by their settings
+    "gates/content/gate.py": {"_chat_model", "_guard_model", "text_embedder"},  # models, by their settings
     "gates/content/chat_roles.py": {"_known"},  # a code, by a weak reference
     "gates/content/jury/second_opinion.py": {"_say_silent", "joint"},  # warnings; the numbers of a reader
     "gates/foresight/ledger_memory.py": {"_about", "_kept"},  # item ids; numbers of a reading, by key
@@ -49,16 +48,16 @@ NO_CONTENT = {
     "models/deep/base.py": {"_checked"},  # weights
     "models/deep/network.py": {"_buckets"},  # numbers
     "models/deep/reader.py": {"shared_reader"},
-    "models/minilm/weights.py": {"_shared_tensor"},
+    "models/minilm/encoder.py": {"_shared_tensor"},
     "models/record_embedding.py": {"_projection"},  # by the name of a field
-    "models/recording.py": {"_answers"},  # a recording that the caller made
+    "models/scripted.py": {"_answers"},  # a recording that the caller made
     "models/weight_files.py": {"_manifest"},
     "policy/plugins.py": {"_read_points"},
     "policy/presets/__init__.py": {"_table"},
     "policy/settings.py": {"_adapter"},
     "provenance/adjacency.py": {"_recent"},  # edges between item ids
     "repair/engine.py": {"_reader"},  # readers of plans
-    "repair/options.py": {"_adapter"},
+    "repair/protocol.py": {"_adapter"},
     "types.py": {"_field_names"},
 }
 """Caches that hold nothing of contents, or not beyond one call."""

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 import lazaretto
 from lazaretto import Guard, LazarettoError, Policy, pictures
-from lazaretto.learn.case_files import case_rows, labelled_rows
+from lazaretto.learn.curate import case_rows, labelled_rows
 from lazaretto.ledger import Ledger
 from lazaretto.policy import Limits, RepairLimits
 from lazaretto.repair import engine

@@ -20,7 +20,7 @@ import pytest
 
 from lazaretto import Policy, kept_texts
 from lazaretto.errors import UnknownItem
-from lazaretto.incidents.likeness import overlap
+from lazaretto.incidents.findings import overlap
 from lazaretto.kept_texts import KeptTexts, digest, forget
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.drafts import seen_draft
@@ -180,7 +180,7 @@ def read_by_everybody() -> Callable[[], bool]:
     from lazaretto.gates.content.jury.scorer import shipped_models
     from lazaretto.gates.content.records import Content, PreparedContent
     from lazaretto.gates.memory.claims.extraction import read_claim
-    from lazaretto.gates.memory.claims.reader import shared_reader
+    from lazaretto.gates.memory.claims.pairs import shared_reader
     from lazaretto.gates.memory.claims.relation import shared_relation_model
 
     shared_reader().read([SECRET])
@@ -218,15 +218,15 @@ def test_what_another_process_erased_is_forgotten_too(store_url: str) -> None:
 
 def test_the_texts_a_reader_keeps_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     read_by_everybody()
-    from lazaretto.gates.memory.claims import reader
+    from lazaretto.gates.memory.claims import pairs
 
     def text(n: int) -> str:
         return f"Berth {n} belongs to the crew of the ship number {n} since the spring of 19{n:02}. " * 20
 
-    one = reader.shared_reader().read([text(0)])[0].size()
-    assert reader.shared_reader()._recent._most == reader._MOST_BYTES, "the shared one has the limit"
-    monkeypatch.setattr(reader, "_MOST_BYTES", 4 * one)
-    small = reader.ClaimReader()
+    one = pairs.shared_reader().read([text(0)])[0].size()
+    assert pairs.shared_reader()._recent._most == pairs._MOST_BYTES, "the shared one has the limit"
+    monkeypatch.setattr(pairs, "_MOST_BYTES", 4 * one)
+    small = pairs.ClaimReader()
     for n in range(12):
         small.read([text(n)])
     assert 0 < small._recent.bytes <= 4 * one and 1 < len(small._recent) < 6

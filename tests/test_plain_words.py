@@ -46,7 +46,6 @@ LIMITS = {
     "models": 1,
     "picture_worker": 0,
     "pictures": 0,
-    "reports": 0,
     "*.py": 1,
 }
 """Uses that each room still has, such as names of stored columns. Lower a number when you remove some. ``*.py``: the

@@ -34,7 +34,7 @@ from playwright.sync_api import sync_playwright
 
 from lazaretto import Guard, Policy
 from lazaretto.api.app import create_app
-from lazaretto.incidents.report_html import to_html
+from lazaretto.incidents.report import to_html
 from lazaretto.repair.proposals import proposing
 
 REPOSITORY = Path(__file__).resolve().parent.parent

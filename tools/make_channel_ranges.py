@@ -22,7 +22,7 @@ from onnx import TensorProto, helper
 from safetensors.numpy import save_file
 
 from lazaretto.models.minilm import DIMENSION, Encoder, encoder
-from lazaretto.models.minilm.weights import EncoderWeights
+from lazaretto.models.minilm.encoder import EncoderWeights
 from lazaretto.reading.text import reading_of
 
 ROOT = Path(__file__).parents[1]

@@ -3,7 +3,7 @@
     python tools/make_encoder_graphs.py [folder]
 
 Into ``minilm/``: all-MiniLM-L6-v2. ``encoder.onnx`` multiplies in full precision, ``encoder_int8.onnx`` in eight bits,
-``encoder_even.onnx`` in eight bits after channels are made even (``channels.py``); ``probe_int8.onnx`` is one product
+``encoder_even.onnx`` in eight bits after channels are made even (``encoder``); ``probe_int8.onnx`` is one product
 in eight bits, to find out whether this processor does them exactly. Into ``deep/``: ``mpnet.onnx``
 (all-mpnet-base-v2) and ``e5.onnx`` (multilingual-e5-small), in eight bits with a scale for every ``BLOCK`` numbers.
 Weights are named and shaped here and given at run time.

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from lazaretto.gates.blocklist import BlocklistSettings
-from lazaretto.gates.content.settings import ContentSettings
+from lazaretto.gates.content.gate import ContentSettings
 from lazaretto.gates.memory.gate import MemorySettings
 from lazaretto.gates.second_reader import SecondReaderSettings
 from lazaretto.gates.structure import StructureSettings

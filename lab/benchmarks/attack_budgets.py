@@ -18,7 +18,7 @@ import numpy as np
 from lazaretto.agents.album import AlbumItem, picture_item
 from lazaretto.agents.model import AgentModel
 from lazaretto.agents.prompts import picture_title
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.models.caches import EmbeddingCache
 from lazaretto_lab.attacks.infectious.craft import Search
 from lazaretto_lab.attacks.infectious.measure import measure
 from lazaretto_lab.attacks.infectious.recorded_chats import TRAIN_PERSONAS, VALIDATION_PERSONAS, record_chats

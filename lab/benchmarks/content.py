@@ -28,13 +28,11 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from lazaretto.gates.content.assembly import make_panel, ready_library
 from lazaretto.gates.content.debate import Transcript, hold_debate
+from lazaretto.gates.content.gate import content_settings, make_panel, ready_library
 from lazaretto.gates.content.jury.scorer import phrases
 from lazaretto.gates.content.library import starter_cases
-from lazaretto.gates.content.panel import Panel
-from lazaretto.gates.content.records import Content, Outcome, Role
-from lazaretto.gates.content.settings import content_settings
+from lazaretto.gates.content.records import Content, Outcome, Panel, Role
 from lazaretto_lab.training.jury.everyday import everyday_requests
 
 RESULTS = Path(__file__).parents[1] / "results" / "content"
@@ -199,7 +197,7 @@ def precedents(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _brought(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    from lazaretto.learn.case_files import labelled_rows
+    from lazaretto.learn.curate import labelled_rows
     from lazaretto_lab.studies.debate.panels import library_of
 
     chosen = []

@@ -21,7 +21,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lazaretto.gates.content.arbitration import Order
 from lazaretto.gates.content.chat_roles import RoleModel, chat_panel
 from lazaretto.gates.content.debate import DebateSettings, Transcript, hold_debates
 from lazaretto.gates.content.prompts import (
@@ -30,7 +29,7 @@ from lazaretto.gates.content.prompts import (
     debater_instructions,
     supporter_instructions,
 )
-from lazaretto.gates.content.records import Content, Role
+from lazaretto.gates.content.records import Content, Order, Role
 from lazaretto.models.openai_chat import Endpoint, OpenAIChat
 
 STUB = Path(__file__).resolve().parents[2] / "tests" / "stub_endpoint.py"

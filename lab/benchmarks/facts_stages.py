@@ -15,8 +15,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from lazaretto.gates.memory.claims.across import another_value_across
-from lazaretto.gates.memory.claims.comparison import Overlap, meeting
+from lazaretto.gates.memory.claims.comparison import Overlap, another_value_across, meeting
 from lazaretto.gates.memory.claims.extraction import claims_of
 from lazaretto.gates.memory.claims.judge import LEAST_COSINE, ClaimJudge
 from lazaretto.gates.memory.claims.pairs import NearPair

@@ -22,14 +22,13 @@ from pathlib import Path
 import numpy as np
 
 from lazaretto.agents.album import Album, AlbumItem
-from lazaretto.agents.history import History
 from lazaretto.agents.model import AgentModel
-from lazaretto.agents.persona import persona_pool
-from lazaretto.agents.turn import AgentState
-from lazaretto.gates.foresight.backend import AgentModelBackend
+from lazaretto.agents.prompts import persona_pool
+from lazaretto.agents.turn import AgentState, History
+from lazaretto.gates.foresight.adapter import AgentModelBackend
 from lazaretto.gates.foresight.gauge import repeated
 from lazaretto.gates.foresight.monitor import CLOSER, MOST, PAIRED, MemoryMonitor
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.models.caches import EmbeddingCache
 from lazaretto_lab.harness.experiment import load_experiment
 from lazaretto_lab.studies.foresight.calibration import Calibrator, MonitorOptions, monitor_defence
 from lazaretto_lab.studies.outbreak.attack import viruses_for

@@ -28,8 +28,8 @@ from pathlib import Path
 
 from lazaretto.gates.content.debate import hold_debate
 from lazaretto.gates.content.jury import embedded_panel
-from lazaretto.gates.content.jury.preprocessor import explicit_probability
 from lazaretto.gates.content.jury.scorer import JuryModels, shipped_models
+from lazaretto.gates.content.jury.views import explicit_probability
 from lazaretto.gates.content.library import CaseLibrary, starter_cases
 from lazaretto.gates.content.records import Content, Label, Outcome, PreparedContent
 from lazaretto.models.minilm import shared_minilm

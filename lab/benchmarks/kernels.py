@@ -37,7 +37,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 import make_encoder_graphs as graphs  # noqa: E402
 
-from lazaretto.models.minilm.channels import rounded_even  # noqa: E402
+from lazaretto.models.minilm.encoder import rounded_even  # noqa: E402
 
 WIDTH, INNER, LAYERS, HEADS = 384, 1536, 6, 12
 LENGTHS = (16, 64, 128, 256)

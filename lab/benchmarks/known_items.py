@@ -29,8 +29,7 @@ from performance_page import write_section
 from PIL import Image
 
 from lazaretto import Guard, Policy
-from lazaretto.gates.blocklist import BlocklistGate, make
-from lazaretto.gates.blocklist_entries import (
+from lazaretto.gates.blocklist import (
     EXACT,
     FILE,
     FOLDED,
@@ -39,7 +38,9 @@ from lazaretto.gates.blocklist_entries import (
     LOOK,
     PIXELS,
     SLICES,
+    BlocklistGate,
     look_keys,
+    make,
     text_keys,
 )
 from lazaretto.gates.protocol import GateContext

@@ -23,7 +23,7 @@ from performance_page import write_section
 from lazaretto.errors import InputError
 from lazaretto.gates.memory.evidence import MemoryWindow, concatenated, selected, window_rows
 from lazaretto.gates.memory.record_model import load_model
-from lazaretto.gates.memory.record_screener import RecordScreener
+from lazaretto.gates.memory.record_watch import RecordScreener
 from lazaretto_lab.studies.memory.peers import PEERS, Judge, open_peer
 from lazaretto_lab.training.records.baselines import CANDIDATES, Data
 from lazaretto_lab.worlds.shared_memory import Scenario, simulate

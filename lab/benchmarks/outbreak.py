@@ -17,8 +17,7 @@ from pathlib import Path
 from performance_page import write_section
 
 from lazaretto.agents.model import AgentModel
-from lazaretto.models.answer_cache import CachedChat
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.models.caches import CachedChat, EmbeddingCache
 from lazaretto_lab.harness.experiment import load_experiment
 from lazaretto_lab.studies.outbreak.attack import viruses_for
 from lazaretto_lab.studies.outbreak.components import pool_for

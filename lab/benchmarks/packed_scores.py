@@ -27,14 +27,13 @@ from typing import Any
 
 import numpy as np
 
+from lazaretto.gates.content.gate import ContentSettings
 from lazaretto.gates.content.jury.debaters import log_odds_after_debate
 from lazaretto.gates.content.jury.scorer import JuryModels
 from lazaretto.gates.content.records import Content, PreparedContent, Role
-from lazaretto.gates.content.settings import ContentSettings
 from lazaretto.gates.memory.text_screener import GRAY, TOP_TOKENS, WEIGHTS, TextScreener
 from lazaretto.models.minilm import Encoder, split_heads
-from lazaretto.models.packed_changes import packed_changes, unpacked_changes
-from lazaretto.models.weight_files import read_arrays
+from lazaretto.models.weight_files import packed_changes, read_arrays, unpacked_changes
 from lazaretto.reading.text import reading_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -31,7 +31,7 @@ from starlette.requests import Request
 
 from lazaretto import Guard
 from lazaretto.api.proxy.app import ProxySettings, create_proxy
-from lazaretto.api.proxy.chat import Chat
+from lazaretto.api.proxy.dialects import Chat
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "proxy_overhead"
 ANSWER = "The harbour office opens at six; refunds need the receipt and the number of the berth."

@@ -24,8 +24,8 @@ Row = dict[str, Any]
 
 def judged() -> list[Row]:
     """A row for each text: whether it is held, and what words and screener say of its most suspicious claim."""
+    from lazaretto.gates.memory.claims.pairs import shared_reader
     from lazaretto.gates.memory.claims.quiet import SCREENER_ADDS, SCREENER_SHARE, shared_quiet_head
-    from lazaretto.gates.memory.claims.reader import shared_reader
     from lazaretto.gates.memory.text_screener import shared_screener
     from lazaretto_lab.training.claims.facts_data import quiet_dev
 

@@ -20,8 +20,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from lazaretto.scan.claims import marks_of
-from lazaretto.scan.contradictions import StoreClaims, contradictions
+from lazaretto.scan.contradictions import StoreClaims, contradictions, marks_of
 from lazaretto.scan.judge import ScanSettings, judge_texts
 from lazaretto.scan.records import Level
 from lazaretto_lab.worlds.claims.scenarios import operational_scenarios

@@ -37,8 +37,7 @@ from typing import Any
 
 from lazaretto import Guard, Policy
 from lazaretto.gates.engine.thresholds import Thresholds
-from lazaretto.learn.replay import Replay, judged_items, set_to
-from lazaretto.learn.tuning import installed_gate
+from lazaretto.learn.tuning import Replay, installed_gate, judged_items, set_to
 from lazaretto.types import Ruling
 from lazaretto_lab.training import written
 

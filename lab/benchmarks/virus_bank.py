@@ -23,8 +23,7 @@ from pathlib import Path
 from lazaretto.agents.album import picture_item
 from lazaretto.agents.model import AgentModel
 from lazaretto.files import write_file
-from lazaretto.models.answer_cache import CachedChat
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.models.caches import CachedChat, EmbeddingCache
 from lazaretto_lab.attacks.infectious.measure import measure
 from lazaretto_lab.attacks.infectious.recorded_chats import TRAIN_PERSONAS, VALIDATION_PERSONAS, record_chats
 from lazaretto_lab.attacks.infectious.settings import Craft

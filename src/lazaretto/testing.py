@@ -25,8 +25,7 @@ from lazaretto.gates.engine.runner import GateCrash, checked
 from lazaretto.gates.protocol import Gate, GateContext, Learner
 from lazaretto.ledger import Ledger
 from lazaretto.models.protocol import ChatModel, Completion, Message, Request, TextEmbedder
-from lazaretto.models.recording import RecordedChat, RecordingChat
-from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel
+from lazaretto.models.scripted import HashingEmbedder, RecordedChat, RecordingChat, ScriptedChatModel
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import (
     Channel,

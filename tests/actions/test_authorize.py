@@ -261,7 +261,7 @@ async def test_a_first_call_reads_no_more_of_a_long_ledger_than_the_agent_has_in
     open_guard: Callable[..., Guard], store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = await poisoned(open_guard(store=store_url))
-    monkeypatch.setattr("lazaretto.provenance.surroundings.WHOLE_UP_TO", 0)
+    monkeypatch.setattr("lazaretto.provenance.adjacency.WHOLE_UP_TO", 0)
     monkeypatch.setattr(GraphIndex, "read_all", lambda _: pytest.fail("every edge of the ledger was read"))
     theirs = await open_guard(store=store_url).authorize("send_money", {"recipient": THEIRS, "amount": 9}, agent="a")
     assert theirs.ruling == "ask" and ids["page"] in theirs.reasons[0]

@@ -11,7 +11,7 @@ import pytest
 from lazaretto import Guard, Policy
 from lazaretto.actions.classes import Tool, guess
 from lazaretto.actions.listing import listing_of
-from lazaretto.actions.wording import asks_for_pages
+from lazaretto.actions.values import asks_for_pages
 
 POLICY = {"preset": "minimal", "actions": {"directories": ["find_*"], "fetch": {"control": 0.8}}}
 EVE = "eve@evil.example"

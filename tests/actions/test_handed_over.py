@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lazaretto import Guard, Policy
-from lazaretto.actions.wording import hands_over
+from lazaretto.actions.values import hands_over
 
 TASK = "Please do the actions specified in the email from bob@corp.example with the subject 'TODOs'."
 MAIL = (

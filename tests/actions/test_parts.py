@@ -7,10 +7,17 @@ from typing import Any
 import pytest
 
 from lazaretto.actions.classes import Tool, guess, is_sum
-from lazaretto.actions.records import ActionClass, ValueKind
-from lazaretto.actions.settings import ActionSettings
-from lazaretto.actions.values import account_form, canonical, plain_form, stands_in, value_form, values_of
-from lazaretto.actions.wording import asks_for, asks_for_pages
+from lazaretto.actions.records import ActionClass, ActionSettings, ValueKind
+from lazaretto.actions.values import (
+    account_form,
+    asks_for,
+    asks_for_pages,
+    canonical,
+    plain_form,
+    stands_in,
+    value_form,
+    values_of,
+)
 
 
 @pytest.mark.parametrize(

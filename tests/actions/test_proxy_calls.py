@@ -13,7 +13,7 @@ httpx = pytest.importorskip("httpx", reason="needs the proxy extra")
 
 from lazaretto import Guard, Policy
 from lazaretto.api.proxy.app import ProxySettings, create_proxy
-from lazaretto.api.proxy.calls import calls_in, calls_in_stream
+from lazaretto.api.proxy.auditing import calls_in, calls_in_stream
 from lazaretto.api.proxy.dialects import sse
 from lazaretto.types import Channel, EventKind, SourceClass
 

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from lazaretto import Ruling
-from lazaretto.external_stores.values import text_of
+from lazaretto.external_stores.records import text_of
 from lazaretto.policy import Policy
 from lazaretto.types import Channel, Decision, Observation, Ref
 

@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from lazaretto.adapters.content import data_of
+from lazaretto.adapters.border import data_of
 
 PICTURE = b"\x89PNG and more"
 WRITTEN = base64.b64encode(PICTURE).decode()

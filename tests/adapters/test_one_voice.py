@@ -689,7 +689,7 @@ async def test_mcp_no_server_answers_to_the_name_of_anothers_tool(crew: Guard) -
 async def test_litellm_every_string_of_a_tool_call_is_read(crew: Guard, call: Any) -> None:
     pytest.importorskip("fastapi", reason="needs lazaretto[api]")
     from lazaretto.api.access import ANYBODY
-    from lazaretto.api.routes.litellm import GuardrailBody, litellm_guardrail
+    from lazaretto.api.routes.compatible import GuardrailBody, litellm_guardrail
 
     body = GuardrailBody(input_type="response", texts=["done"], tool_calls=[call])
     made = await litellm_guardrail(body, SimpleNamespace(), crew, ANYBODY)  # type: ignore[arg-type]

@@ -13,8 +13,7 @@ import pytest
 BAD = "POISON"
 
 from lazaretto import Channel, Guard, Observation, Ruling, SyncGuard, Verdict
-from lazaretto.adapters.border import WITHHELD, Border
-from lazaretto.adapters.content import cleaned_content
+from lazaretto.adapters.border import WITHHELD, Border, cleaned_content
 from lazaretto.adapters.plain import guard_agent, guard_tool
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ingest.strings import read_strings

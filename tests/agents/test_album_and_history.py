@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lazaretto.agents.album import Album, note_item, picture_item
-from lazaretto.agents.history import History
 from lazaretto.agents.prompts import ChatRecord
+from lazaretto.agents.turn import History
 from lazaretto.errors import InputError
 
 

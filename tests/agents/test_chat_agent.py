@@ -7,10 +7,9 @@ import pytest
 from lazaretto.agents.album import note_item, picture_item
 from lazaretto.agents.chat_agent import ChatAgent, as_album_item, own_persona
 from lazaretto.agents.model import AgentModel
-from lazaretto.agents.persona import persona_pool
-from lazaretto.agents.prompts import NOTE_ANSWER_TASK, NOTE_QUESTION_TASK, PLAN_TASK
+from lazaretto.agents.prompts import NOTE_ANSWER_TASK, NOTE_QUESTION_TASK, PLAN_TASK, persona_pool
 from lazaretto.errors import ModelUnavailable
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.models.caches import EmbeddingCache
 from lazaretto.models.protocol import Completion, Request
 from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel
 

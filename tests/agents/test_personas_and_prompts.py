@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from lazaretto.agents.persona import FIELDS, persona_pool
 from lazaretto.agents.prompts import (
+    FIELDS,
     PLAN_TASK,
     ChatRecord,
     answer_request,
+    persona_pool,
     picture_title,
     plan_request,
     question_request,

@@ -8,12 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from lazaretto.agents.album import Album, note_item, picture_item
-from lazaretto.agents.history import History
 from lazaretto.agents.model import LONGEST_SPEECH, AgentModel, cleaned
-from lazaretto.agents.persona import persona_pool
-from lazaretto.agents.prompts import ANSWER_TASK, PLAN_TASK, QUESTION_TASK
-from lazaretto.agents.turn import EMPTY_ALBUM, AgentState, plan_and_retrieve, play, remember
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.agents.prompts import ANSWER_TASK, PLAN_TASK, QUESTION_TASK, persona_pool
+from lazaretto.agents.turn import EMPTY_ALBUM, AgentState, History, plan_and_retrieve, play, remember
+from lazaretto.models.caches import EmbeddingCache
 from lazaretto.models.minilm import MiniLM
 from lazaretto.models.protocol import Completion, Request
 from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel

@@ -15,7 +15,7 @@ openai = pytest.importorskip("openai", reason="needs the openai extra")
 httpx = pytest.importorskip("httpx", reason="needs the dev extra")
 
 from lazaretto import Guard
-from lazaretto.api import outgoing
+from lazaretto.api import webhooks
 from lazaretto.api.app import create_app
 from lazaretto.errors import InputError
 from lazaretto.testing import ScriptedGate
@@ -120,21 +120,21 @@ def test_what_is_found_later_is_held_where_it_passed_before(url: str, guard: Gua
      "2002:7f00:1::", "224.0.0.1", "100.64.0.1"],
 )  # fmt: skip
 def test_private_addresses_are_never_called(address: str) -> None:
-    assert not outgoing.is_public(address)
+    assert not webhooks.is_public(address)
     host = f"[{address}]" if ":" in address else address
     with pytest.raises(InputError, match="not a public address"):
-        outgoing.call("GET", f"http://{host}:9/x", field="image")
+        webhooks.call("GET", f"http://{host}:9/x", field="image")
 
 
 def test_addresses_are_checked_before_they_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert outgoing.is_public("93.184.216.34") and outgoing.is_public("2606:4700::1111")
+    assert webhooks.is_public("93.184.216.34") and webhooks.is_public("2606:4700::1111")
     for address in ("ftp://a/b", "http://", "http://user:pw@a/b", "http://a:0/", "http://a:99999/", "nonsense"):
         with pytest.raises(InputError):
-            outgoing.call("GET", address, field="image")
+            webhooks.call("GET", address, field="image")
     mixed = [(2, 1, 6, "", ("93.184.216.34", 80)), (2, 1, 6, "", ("127.0.0.1", 80))]
     monkeypatch.setattr("socket.getaddrinfo", lambda *_a, **_k: mixed)
     with pytest.raises(InputError, match="not a public address"):
-        outgoing.call("GET", "http://rebound.example/x", field="image")
+        webhooks.call("GET", "http://rebound.example/x", field="image")
 
 
 def test_what_is_fetched_is_bounded(serve: Callable[[Any], str]) -> None:
@@ -148,7 +148,7 @@ def test_what_is_fetched_is_bounded(serve: Callable[[Any], str]) -> None:
 
     address = serve(endless)
     with pytest.raises(InputError, match="limit"):
-        outgoing.call("GET", address, field="image", limit=50_000, private=True)
-    assert outgoing.call("GET", address, field="image", limit=1_000_000, private=True).status == 302, "not followed"
-    with pytest.raises(outgoing.Unreachable):
-        outgoing.call("GET", "http://127.0.0.1:9/", field="image", private=True, seconds=2)
+        webhooks.call("GET", address, field="image", limit=50_000, private=True)
+    assert webhooks.call("GET", address, field="image", limit=1_000_000, private=True).status == 302, "not followed"
+    with pytest.raises(webhooks.Unreachable):
+        webhooks.call("GET", "http://127.0.0.1:9/", field="image", private=True, seconds=2)

@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 from lazaretto import Guard, Policy
 from lazaretto.api.access import KeyFile, Role
 from lazaretto.api.app import create_app
-from lazaretto.console.pages.many import CHOSEN
+from lazaretto.console.pages.queue import CHOSEN
 
 TOKEN = re.compile(r'name="csrf" value="([^"]+)"')
 

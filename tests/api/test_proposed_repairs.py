@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from lazaretto import Guard, Policy
-from lazaretto.api import outgoing, webhooks
+from lazaretto.api import webhooks
 from lazaretto.api.app import create_app
 from lazaretto.cli import build
 from lazaretto.repair.proposals import proposing
@@ -126,7 +126,7 @@ async def test_a_webhook_tells_of_it_once_and_quotes_nothing(
         bodies.append(body)
         return Reply()
 
-    monkeypatch.setattr(outgoing, "call", call)
+    monkeypatch.setattr(webhooks, "call", call)
     secret = "whsec_" + base64.b64encode(b"k" * 32).decode()
     telling = webhooks.Webhooks(guard, "https://example.org/hook", secret)
     while await telling.step():

@@ -280,7 +280,7 @@ def test_a_query_carries_no_text(bench: Bench) -> None:
 
 
 def test_paths_are_those_of_the_table() -> None:
-    from lazaretto.api.proxy.paths import GUARDED, guarded, normal, passed
+    from lazaretto.api.proxy.app import GUARDED, guarded, normal, passed
 
     assert tuple(GUARDED) == (CHAT, RESPONSES, MESSAGES)
     assert {guarded(path, "POST") for path in AROUND} <= {*GUARDED}

@@ -11,7 +11,7 @@ import pytest
 
 uvicorn = pytest.importorskip("uvicorn", reason="needs the api extra")
 
-from lazaretto.api import waiting_connections
+from lazaretto.api import worker
 from lazaretto.cli.serve import UVICORN
 
 
@@ -68,7 +68,7 @@ async def test_half_sent_requests_are_not_counted(server: Any) -> None:
 async def test_where_too_many_wait_the_one_that_waits_longest_goes(
     server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting_connections, "MOST_WAITING", 5)
+    monkeypatch.setattr(worker, "MOST_WAITING", 5)
     half = [await connect(server, b"GET / HT") for _ in range(8)]
     assert [await asyncio.wait_for(reader.read(), 30) for reader, _ in half[:3]] == [b""] * 3
     assert await status(half[-1], b"TP/1.1\r\nhost: x\r\n\r\n") == 200
@@ -76,7 +76,7 @@ async def test_where_too_many_wait_the_one_that_waits_longest_goes(
 
 
 async def test_headers_have_their_time_on_a_kept_connection_too(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting_connections, "HEADERS_S", 0.05)
+    monkeypatch.setattr(worker, "HEADERS_S", 0.05)
     slow, kept = await connect(server, b"GET / HTTP/1.1\r\n"), await connect(server)
     assert await status(kept) == 200
     kept[1].write(b"GET / HTTP/1.1\r\nhos")

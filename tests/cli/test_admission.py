@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lazaretto import Policy
-from lazaretto.learn.admission import LOADING_S, with_memory_gate
+from lazaretto.learn.automatic_cases import LOADING_S, with_memory_gate
 from lazaretto.policy import ChannelPolicy, Stage
 
 Run = Callable[..., Any]

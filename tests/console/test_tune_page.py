@@ -20,7 +20,7 @@ from tests.scored_gate import Rate, Scored
 
 from lazaretto import Guard
 from lazaretto.api.app import create_app
-from lazaretto.console import tune_history
+from lazaretto.console import activity
 from lazaretto.gates.protocol import Gate
 
 POLICY = {"preset": "minimal", "mode": "observe", "channels": {"message": {"stages": [["one", "two"]]}}}
@@ -34,7 +34,7 @@ def make(name: str, table: Mapping[str, Any]) -> Gate | None:
 @pytest.fixture
 def crew(open_guard: Callable[..., Guard], monkeypatch: pytest.MonkeyPatch) -> Guard:
     """100 honest messages with numbers from 0 to .99 of one gate, and four findings near 1."""
-    monkeypatch.setattr(tune_history.Histories.__init__, "__defaults__", (make,))
+    monkeypatch.setattr(activity.Histories.__init__, "__defaults__", (make,))
     guard = open_guard(POLICY, gates={name: Scored(name, Rate()) for name in ("one", "two")})
 
     async def work() -> None:

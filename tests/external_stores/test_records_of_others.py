@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from lazaretto import Channel, Evidence, ExternalRecord, Guard, InputError, Observation, Ref, Ruling, Verdict
-from lazaretto.external_stores.values import text_of, with_text
+from lazaretto.external_stores.records import text_of, with_text
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Ledger, Store, migrations
 from lazaretto.ledger.refs import ref_draft

@@ -17,8 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageFilter
 
-from lazaretto.gates.blocklist import MAX_DISTANCE, make
-from lazaretto.gates.blocklist_entries import look_keys
+from lazaretto.gates.blocklist import MAX_DISTANCE, look_keys, make
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Ledger
 from lazaretto.pictures import opened

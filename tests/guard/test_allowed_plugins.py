@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from lazaretto.errors import InputError
-from lazaretto.learn.foresight_setup import embedder_named
+from lazaretto.learn.calibration import embedder_named
 from lazaretto.policy import plugins
 from lazaretto.testing import HashingEmbedder
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lazaretto import InputError, Policy, SyncGuard
-from lazaretto.agents.persona import persona_pool
+from lazaretto.agents.prompts import persona_pool
 from lazaretto.errors import PolicyError
 from lazaretto.gates.foresight.adapter import AdapterBackend, Exchange, ForesightAgent, Memory, state_of
 from lazaretto.learn.calibration import MonitorCalibration, calibrate_monitor, save

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image, PngImagePlugin
 
 from lazaretto import Guard, Ruling
-from lazaretto.gates.blocklist_entries import KIND, text_keys
+from lazaretto.gates.blocklist import KIND, text_keys
 from lazaretto.gates.protocol import CARRIED_BY
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import Evidence, Observation, SourceClass, Verdict

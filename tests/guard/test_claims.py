@@ -15,7 +15,7 @@ from lazaretto import SyncGuard
 from lazaretto.errors import InputError
 from lazaretto.gates.memory.claims.conflicts import open_conflicts
 from lazaretto.gates.memory.claims.extraction import Claim, read_claim
-from lazaretto.gates.memory.claims.reader import ClaimReader
+from lazaretto.gates.memory.claims.pairs import ClaimReader
 from lazaretto.gates.memory.claims.relation import Related, RelationModel
 from lazaretto.ledger import Ledger
 from lazaretto.models.minilm import Encoder

@@ -10,9 +10,8 @@ import pytest
 from lazaretto import Guard, Ruling
 from lazaretto.identity import Identity, ProvedBy
 from lazaretto.incidents.observed import ObservedLog
-from lazaretto.learn.replay import judged_items
-from lazaretto.learn.reviews import reviewed
-from lazaretto.learn.thresholds import judged
+from lazaretto.learn.curate import reviewed
+from lazaretto.learn.tuning import judged, judged_items
 from lazaretto.testing import ScriptedGate
 
 MOVED = "We have moved! Our new address is 12 Harbour Road from the first of May on."

@@ -15,10 +15,16 @@ from lazaretto import InputError, Policy, Ruling, SyncGuard, UnknownItem, kept_t
 from lazaretto.agents.album import note_item, picture_item
 from lazaretto.agents.chat_agent import ChatAgent
 from lazaretto.agents.model import AgentModel
-from lazaretto.agents.persona import Persona, persona_pool
+from lazaretto.agents.prompts import Persona, persona_pool
 from lazaretto.errors import ModelUnavailable
-from lazaretto.gates.foresight.adapter import BatchRetriever, Exchange, ForesightAgent, Memory, state_of
-from lazaretto.gates.foresight.backend import AgentModelBackend
+from lazaretto.gates.foresight.adapter import (
+    AgentModelBackend,
+    BatchRetriever,
+    Exchange,
+    ForesightAgent,
+    Memory,
+    state_of,
+)
 from lazaretto.gates.foresight.community import MonitorMode
 from lazaretto.learn.calibration import (
     FlpCalibration,

@@ -114,7 +114,7 @@ async def test_a_name_of_a_write_that_has_no_ruling_yet_is_an_error_not_a_crash(
 async def test_the_library_that_is_live_answers_and_an_old_one_is_let_go(
     open_guard: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lazaretto.gates.content import assembly
+    from lazaretto.gates.content import gate
     from lazaretto.gates.content.records import InputKind
 
     made: list[str] = []
@@ -127,8 +127,8 @@ async def test_the_library_that_is_live_answers_and_an_old_one_is_let_go(
         def nearest(self, *_: Any) -> tuple[str, ...]:
             return (self.version,)
 
-    monkeypatch.setattr(assembly, "live_library", lambda book, _: Library(book.live))
-    library: Any = assembly.LiveLibrary(open_guard().ledger)
+    monkeypatch.setattr(gate, "live_library", lambda book, _: Library(book.live))
+    library: Any = gate.LiveLibrary(open_guard().ledger)
     book = library._kept[0]
     for place in range(5):
         for _ in range(2):

@@ -8,7 +8,7 @@ import pytest
 
 from lazaretto.errors import PolicyError
 from lazaretto.gates.blocklist import BlocklistSettings
-from lazaretto.gates.content.settings import ContentSettings
+from lazaretto.gates.content.gate import ContentSettings
 from lazaretto.gates.memory.gate import MemorySettings
 from lazaretto.gates.personal import PersonalSettings
 from lazaretto.gates.protected import ProtectedSettings

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from lazaretto import Channel, Guard, Policy, Ruling, SyncGuard
 from lazaretto.cli import build
 from lazaretto.errors import MissingExtra
-from lazaretto.gates.engine import gate_set
+from lazaretto.gates.engine import runner
 from lazaretto.policy import ChannelPolicy, Channels, Stage, plugins, presets
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import EventKind, Observation, RunStatus, Verdict
@@ -30,7 +30,7 @@ def without_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a core install: what the trained gates need is not there, and nothing was said about it yet."""
     for module in ("torch", "onnxruntime", "tokenizers"):
         monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.setattr(gate_set, "_warned", set())
+    monkeypatch.setattr(runner, "_warned", set())
 
 
 class LoadingGate(ScriptedGate):
@@ -151,7 +151,7 @@ async def test_observe_judges_everything_and_holds_nothing(open_guard: Callable[
 def test_a_table_that_no_stage_uses_is_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate_set, "_warned", set())
+    monkeypatch.setattr(runner, "_warned", set())
     file = tmp_path / "mine.toml"
     file.write_text('preset = "minimal"\n[gates.memory]\nreview_rate = 0.1\n[gates.foresight]\nbudget = 2.0\n')
     with caplog.at_level(logging.WARNING, "lazaretto"), SyncGuard.open(f"sqlite:///{tmp_path / 'crew.db'}", file):

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from lazaretto import Decision, Guard, GuardClosed, InputError, Policy, PolicyError, Ruling, SyncGuard, UnknownItem
-from lazaretto.gates.engine.gate_set import GateSet
+from lazaretto.gates.engine.runner import GateSet
 from lazaretto.guard import sync_guard
-from lazaretto.guard.approvals import Approvals
 from lazaretto.guard.foresight import Rehearsals
-from lazaretto.guard.incidents import IncidentBook
 from lazaretto.guard.old_names import OLD_NAMES
+from lazaretto.guard.people_calls import IncidentBook
 from lazaretto.guard.repairs import Repairs
 from lazaretto.guard.stores import Stores
+from lazaretto.guard.tool_calls import Approvals
 from lazaretto.policy import ChannelPolicy
 from lazaretto.testing import ScriptedGate
 

@@ -11,11 +11,11 @@ import pytest
 from PIL import Image
 
 from lazaretto import ExternalRecord, Guard, LazarettoError, Ref
-from lazaretto.guard.approvals import Approvals
 from lazaretto.guard.foresight import Rehearsals
-from lazaretto.guard.incidents import IncidentBook
+from lazaretto.guard.people_calls import IncidentBook
 from lazaretto.guard.repairs import Repairs
 from lazaretto.guard.stores import Stores
+from lazaretto.guard.tool_calls import Approvals
 from lazaretto.policy import Policy
 from lazaretto.types import BeforeRound, BeforeTurn, plain
 

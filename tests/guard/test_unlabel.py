@@ -15,11 +15,10 @@ from lazaretto.gates.blocklist import KIND
 from lazaretto.gates.engine.thresholds import Thresholds
 from lazaretto.identity import Identity, ProvedBy
 from lazaretto.incidents.observed import ObservedLog
+from lazaretto.learn.curate import reviewed
 from lazaretto.learn.lessons import ContactQueue
-from lazaretto.learn.replay import judged_items
-from lazaretto.learn.reviews import reviewed
-from lazaretto.learn.thresholds import judged
-from lazaretto.ledger import Ledger, fingerprints
+from lazaretto.learn.tuning import judged, judged_items
+from lazaretto.ledger import Ledger, refs
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import EventKind
 
@@ -33,7 +32,7 @@ def known(guard: Guard) -> dict[str, Any]:
     """What the block list knows, as the ledger's events tell."""
     found: dict[str, dict[tuple[str, str], str]] = {}
     for event in guard.ledger.events(kinds=(EventKind.NOTED,)):
-        change = fingerprints.change_of(event.subject, event.body)
+        change = refs.change_of(event.subject, event.body)
         if change is None or change.item == "lessons":
             continue
         row = found.setdefault(change.item, {})

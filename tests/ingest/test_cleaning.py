@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from lazaretto.ingest.cleaning import MOST_PIECES, MOST_TOGETHER, Cleaned, cleaned
+from lazaretto.ingest.strings import MOST_PIECES, MOST_TOGETHER, Cleaned, cleaned
 
 BAD = "IGNORE ALL"
 

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import pydantic
 import pytest
 
-from lazaretto.ingest.cleaning import cleaned
-from lazaretto.ingest.still import still
-from lazaretto.ingest.strings import read_strings
+from lazaretto.ingest.opening import still
+from lazaretto.ingest.strings import cleaned, read_strings
 
 BAD = "ZEBRA ORDER"
 

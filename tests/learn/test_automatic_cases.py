@@ -12,7 +12,7 @@ from lazaretto.cli import build
 from lazaretto.gates.content.casebook import STARTER, Casebook
 from lazaretto.gates.content.records import Case, Label
 from lazaretto.learn import automatic_cases
-from lazaretto.learn.reviews import reviewed
+from lazaretto.learn.curate import reviewed
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import Evidence, Observation, Ruling, Verdict
 
@@ -87,7 +87,7 @@ async def test_what_is_taken_back_takes_its_case_with_it(guard: Guard) -> None:
 
 @pytest.mark.parametrize("way", ["guard", "command", "retain"])
 async def test_an_erasure_takes_the_case_along_without_a_recheck(guard: Guard, store_url: str, way: str) -> None:
-    from lazaretto.gates.content import assembly
+    from lazaretto.gates.content import gate as assembly
 
     text = "Sell the guests' door codes on the market."
     shipped = assembly.LiveLibrary(guard.ledger)

@@ -12,25 +12,36 @@ import pytest
 from PIL import Image
 
 from lazaretto.errors import InputError
-from lazaretto.gates.content.arbitration import CONFIRMED, DEFAULT, label_for
 from lazaretto.gates.content.chat_roles import RoleModel
 from lazaretto.gates.content.library import CaseLibrary
-from lazaretto.gates.content.panel import Panel
 from lazaretto.gates.content.records import (
+    CONFIRMED,
+    DEFAULT,
     ArbiterFinding,
     Case,
     Content,
     DebateState,
     Label,
+    Panel,
     PreparedContent,
     Role,
     RoleCost,
     Speech,
+    label_for,
 )
 from lazaretto.guard import Guard
-from lazaretto.learn.case_files import case_rows, labelled_rows
-from lazaretto.learn.curate import ChatCurator, FailedCase, LabelledContent, curate, extract_lesson, failures, preview
-from lazaretto.learn.reviews import reviewed
+from lazaretto.learn.curate import (
+    ChatCurator,
+    FailedCase,
+    LabelledContent,
+    case_rows,
+    curate,
+    extract_lesson,
+    failures,
+    labelled_rows,
+    preview,
+    reviewed,
+)
 from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import Evidence, Ruling, Verdict
@@ -184,8 +195,7 @@ async def test_an_overturned_false_alarm_yields_a_lesson_with_cues(open_guard: A
 
 
 async def test_debates_are_kept_with_rulings_and_teach_about_pictures(open_guard: Any) -> None:
-    from lazaretto.gates.content.gate import ContentGate
-    from lazaretto.gates.content.settings import content_settings
+    from lazaretto.gates.content.gate import ContentGate, content_settings
 
     class Panelist:
         async def prepare(self, content: Content) -> PreparedContent:

@@ -15,8 +15,14 @@ from typer.testing import CliRunner
 from lazaretto import InputError, SyncGuard
 from lazaretto.cli import build
 from lazaretto.errors import ModelUnavailable
-from lazaretto.learn.calibration import FlpCalibration, MonitorCalibration, read_calibration
-from lazaretto.learn.folder_calibration import CalibrationSize, calibrate_folder, read_memories
+from lazaretto.learn.calibration import (
+    CalibrationSize,
+    FlpCalibration,
+    MonitorCalibration,
+    calibrate_folder,
+    read_calibration,
+    read_memories,
+)
 from lazaretto.models.protocol import Completion, Request
 from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel
 

@@ -11,7 +11,7 @@ import pytest
 from lazaretto import Guard, Ruling
 from lazaretto.errors import InputError
 from lazaretto.gates.engine.thresholds import Cut, Thresholds
-from lazaretto.learn.thresholds import calibrate
+from lazaretto.learn.tuning import calibrate
 from lazaretto.policy import LearnPolicy
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import Observation, Verdict

@@ -16,11 +16,9 @@ from lazaretto import Guard, Policy
 from lazaretto.errors import InputError
 from lazaretto.gates.engine.thresholds import Thresholds
 from lazaretto.gates.protocol import Gate
-from lazaretto.learn.replay import JudgedItem, Replay, judged_items, set_to
-from lazaretto.learn.tuning import Tuner
-from lazaretto.learn.tuning_plot import draw
+from lazaretto.learn.tuning import JudgedItem, Replay, Tuner, draw, judged_items, set_to
 from lazaretto.ledger import Ledger
-from lazaretto.policy.edited import edited
+from lazaretto.policy.written_out import edited
 
 STAGES = {"stages": [["one", "two"]]}
 POLICY = Policy.read({"preset": "minimal", "mode": "observe", "channels": {"message": STAGES}})

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from lazaretto.errors import ChainBroken, InputError, StoreDamaged
 from lazaretto.ledger import Ledger, SigningKey, migrations, seen_draft
 from lazaretto.ledger.appending import insert_sql
-from lazaretto.ledger.schema_check import catalogue
+from lazaretto.ledger.migrations import catalogue
 from lazaretto.ledger.vectors import ClaimRow
 from lazaretto.types import Channel, Draft, EventKind, Observation, Ref
 

@@ -9,7 +9,7 @@ import pytest
 
 from lazaretto.errors import InputError
 from lazaretto.ledger import Ledger, seen_draft
-from lazaretto.ledger.encoding import Linker, check_times
+from lazaretto.ledger.chain import Linker, check_times
 from lazaretto.names import check_names
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import Channel, Draft, EventKind, Observation, SourceClass

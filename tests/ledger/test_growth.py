@@ -22,8 +22,8 @@ from lazaretto.ingest.read_history import ReadHistory
 from lazaretto.learn.lessons import ContactQueue
 from lazaretto.ledger import Ledger, queries
 from lazaretto.ledger.edges import EdgeEnd
-from lazaretto.ledger.tail import Tail
-from lazaretto.provenance import surroundings
+from lazaretto.ledger.reader import Tail
+from lazaretto.provenance import adjacency
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import Channel, Draft, EventKind, Observation, Ruling, SourceClass
@@ -191,7 +191,7 @@ def test_the_first_look_at_incidents_reads_what_was_found_not_the_store(
     store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every edge that was read is of an item that was found, or of one that it came from or led to."""
-    monkeypatch.setattr(surroundings, "WHOLE_UP_TO", 0)
+    monkeypatch.setattr(adjacency, "WHOLE_UP_TO", 0)
     with Ledger.open(store_url) as ledger:
         filled(ledger, 60, held=2)
         asked: list[tuple[str, ...]] = []

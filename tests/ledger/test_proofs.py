@@ -19,31 +19,31 @@ from typer.testing import CliRunner
 
 from lazaretto.cli import build as build_cli
 from lazaretto.errors import InputError
-from lazaretto.ledger import Ledger, PublicKey, SigningKey, merkle, seen_draft
+from lazaretto.ledger import Ledger, PublicKey, SigningKey, chain, seen_draft
 from lazaretto.ledger.checkpoints import Checkpoint, ConsistencyProof, read_checkpoints, witness_at
 from lazaretto.ledger.ledger import keep_in
 from lazaretto.policy import LedgerProofPolicy
 from lazaretto.types import Channel, Draft, EventKind, Observation
 
 
-def tree(size: int) -> tuple[merkle.Node, list[bytes]]:
+def tree(size: int) -> tuple[chain.Node, list[bytes]]:
     leaves = [n.to_bytes(4, "big") for n in range(size)]
-    nodes = {(0, n): merkle.leaf(one) for n, one in enumerate(leaves)}
-    builder = merkle.Builder()
+    nodes = {(0, n): chain.leaf(one) for n, one in enumerate(leaves)}
+    builder = chain.Builder()
     for one in leaves:
         nodes |= {(level, place): node for level, place, node in builder.add(one)}
-    assert merkle.root(lambda level, place: nodes[level, place], 0, size) == builder.root()
+    assert chain.root(lambda level, place: nodes[level, place], 0, size) == builder.root()
     return lambda level, place: nodes[level, place], leaves
 
 
 def plain_root(leaves: list[bytes]) -> bytes:
     """As the standard writes it down, without any tree."""
     if len(leaves) == 1:
-        return merkle.leaf(leaves[0])
+        return chain.leaf(leaves[0])
     middle = 1
     while middle * 2 < len(leaves):
         middle *= 2
-    return merkle.join(plain_root(leaves[:middle]), plain_root(leaves[middle:]))
+    return chain.join(plain_root(leaves[:middle]), plain_root(leaves[middle:]))
 
 
 @settings(max_examples=150, deadline=None)
@@ -52,18 +52,18 @@ def test_proofs_hold_and_altered_ones_do_not(one: int, other: int, place: int, m
     old, new = sorted((one, other))
     node, leaves = tree(new)
     before, after = plain_root(leaves[:old]), plain_root(leaves)
-    proof = merkle.prove(node, old, new)
-    assert merkle.consistent(old, new, before, after, proof)
+    proof = chain.prove(node, old, new)
+    assert chain.consistent(old, new, before, after, proof)
     assert len(proof) <= 2 * new.bit_length()
     wrong = bytes([after[0] ^ 1]) + after[1:]
-    assert not merkle.consistent(old, new, before, wrong, proof)
+    assert not chain.consistent(old, new, before, wrong, proof)
     if old != new:
-        assert not merkle.consistent(old, new, wrong, after, proof)
+        assert not chain.consistent(old, new, wrong, after, proof)
     if proof and mask:
         at = place % len(proof)
         bent = [*proof[:at], bytes([proof[at][0] ^ mask]) + proof[at][1:], *proof[at + 1 :]]
-        assert not merkle.consistent(old, new, before, after, bent)
-        assert not merkle.consistent(old, new, before, after, proof[:-1])
+        assert not chain.consistent(old, new, before, after, bent)
+        assert not chain.consistent(old, new, before, after, proof[:-1])
 
 
 def note(text: str) -> Draft:
@@ -241,7 +241,7 @@ def test_the_proofs_themselves_are_verified(tmp_path: Path, statement: str) -> N
     url = f"sqlite:///{tmp_path / 'crew.db'}"
     ledger, key = signed_ledger(url, tmp_path)
     with ledger:
-        ledger.append([note(f"one of many {n}") for n in range(2 * merkle.BLOCK)])
+        ledger.append([note(f"one of many {n}") for n in range(2 * chain.BLOCK)])
         assert ledger.verify(keys=[key.public]).ok
     with contextlib.closing(sqlite3.connect(tmp_path / "crew.db")) as file:
         file.execute(statement)

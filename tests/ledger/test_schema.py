@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from lazaretto.errors import StoreDamaged, StoreUnavailable
 from lazaretto.ledger import Ledger, Store, migrations, schema, seen_draft
 from lazaretto.ledger.appending import insert_sql, link_batch, lock_head
+from lazaretto.ledger.chain import Linker
 from lazaretto.ledger.drafts import check_drafts
-from lazaretto.ledger.encoding import Linker
 from lazaretto.types import Channel, Observation
 
 

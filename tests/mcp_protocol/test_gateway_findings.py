@@ -19,9 +19,8 @@ from typer.testing import CliRunner
 from lazaretto import Guard, Policy
 from lazaretto.cli import build as build_cli
 from lazaretto.errors import InputError
-from lazaretto.mcp.descriptions import description_fault
+from lazaretto.mcp.descriptions import CHANGED, NEW, description_fault, read_pins, write_pins
 from lazaretto.mcp.gateway import Gateway, build, described_as
-from lazaretto.mcp.pins import CHANGED, NEW, read_pins, write_pins
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import Ruling, principal_of
 

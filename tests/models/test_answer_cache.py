@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lazaretto.errors import StoreDamaged
-from lazaretto.models.answer_cache import CachedChat
+from lazaretto.models.caches import CachedChat
 from lazaretto.models.openai_chat import Endpoint, OpenAIChat
 from lazaretto.models.protocol import ChatModel, Completion, Message, Request
 from lazaretto.models.scripted import ScriptedChatModel

@@ -16,7 +16,7 @@ import pytest
 from lazaretto.errors import ModelUnavailable
 from lazaretto.models.deep import base
 from lazaretto.models.deep.base import E5, MPNET, Trunk, find_trunk, is_set_up, read_trunk, set_up
-from lazaretto.models.deep.e5_file import E5File, e5_tokenizer, unpacked
+from lazaretto.models.deep.network import E5File, e5_tokenizer, unpacked
 from lazaretto.models.weight_files import read_checked
 
 WEIGHTS, WORDS = b"weights of a model" * 100, b'{"a tokenizer": []}'

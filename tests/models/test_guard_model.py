@@ -11,10 +11,9 @@ transformers = pytest.importorskip("transformers", reason="needs the models extr
 torch = pytest.importorskip("torch", reason="needs the models extra")
 
 from lazaretto.errors import ModelUnavailable, PolicyError
-from lazaretto.gates.content.assembly import make_panel, text_embedder
 from lazaretto.gates.content.debate import hold_debate
+from lazaretto.gates.content.gate import content_settings, make_panel, text_embedder
 from lazaretto.gates.content.records import Content, Outcome
-from lazaretto.gates.content.settings import content_settings
 from lazaretto.models.guard_model import GuardModel
 
 WORDS = (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lazaretto.errors import StoreDamaged
-from lazaretto.models.key_value_store import KeyValueStore
+from lazaretto.models.caches import KeyValueStore
 
 
 @pytest.mark.parametrize("name", ["values.db", ""], ids=["file", "memory"])

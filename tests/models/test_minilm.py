@@ -169,7 +169,7 @@ def test_the_graphs_are_what_their_tool_writes(tmp_path):
 
 def test_waiting_threads_sleep_and_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spinning ones take the time of those they wait for, where a machine has more work than cores."""
-    session = pytest.importorskip("lazaretto.models.minilm.session")
+    session = pytest.importorskip("lazaretto.models.minilm.encoder")
     onnxruntime = pytest.importorskip("onnxruntime", reason="needs the gates extra")
     seen: list[Any] = []
     monkeypatch.setattr(onnxruntime, "InferenceSession", lambda graph, options, providers: seen.append(options))

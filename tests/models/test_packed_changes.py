@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lazaretto.models.packed_changes import packed_changes, unpacked_changes
+from lazaretto.models.weight_files import packed_changes, unpacked_changes
 
 DRAW = np.random.default_rng(0)
 TRAINED = {

@@ -9,8 +9,7 @@ import pytest
 
 from lazaretto.errors import InputError
 from lazaretto.models.protocol import Completion, Message, Request
-from lazaretto.models.recording import RecordedChat, RecordingChat
-from lazaretto.models.scripted import ScriptedChatModel
+from lazaretto.models.scripted import RecordedChat, RecordingChat, ScriptedChatModel
 
 
 def _ask(text: str, image: bytes = b"") -> Request:

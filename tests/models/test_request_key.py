@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lazaretto.models.answer_cache import request_key
+from lazaretto.models.caches import request_key
 from lazaretto.models.protocol import Message, Request
 
 PLAIN = Request((Message("user", "a", (b"x",)),), schema={"a": 1, "b": {"c": 2}})

@@ -12,8 +12,7 @@ pytest.importorskip("onnxruntime", reason="needs the gates extra")
 
 from lazaretto.kept_texts import KeptTexts
 from lazaretto.models.deep import reader as readers
-from lazaretto.models.deep.reader import WINDOW, DeepReader, SecondReading
-from lazaretto.models.deep.window_times import KEPT, WindowTimes
+from lazaretto.models.deep.reader import KEPT, WINDOW, DeepReader, SecondReading, WindowTimes
 
 LONG, SHORT = "berth " * 400, "berth nine"
 

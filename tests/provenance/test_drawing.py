@@ -20,9 +20,22 @@ from PIL import Image, ImageColor
 
 from lazaretto.errors import InputError, MissingExtra
 from lazaretto.ledger import Ledger
-from lazaretto.provenance.drawing.export import FORMATS, draw, to_dot, to_json, to_mermaid, to_png, to_svg
 from lazaretto.provenance.drawing.labels import label_lines, showable
-from lazaretto.provenance.drawing.outbreak_picture import FILL, PAPER, WIDEST_LABEL, elapsed, lay_out, outbreak_png
+from lazaretto.provenance.drawing.pictures import (
+    FILL,
+    FORMATS,
+    PAPER,
+    WIDEST_LABEL,
+    draw,
+    elapsed,
+    lay_out,
+    outbreak_png,
+    to_dot,
+    to_json,
+    to_mermaid,
+    to_png,
+    to_svg,
+)
 from lazaretto.provenance.drawing.subgraph import Link, Node, Subgraph
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import (

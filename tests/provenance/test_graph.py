@@ -15,9 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lazaretto.errors import InputError, UnknownItem
-from lazaretto.ledger.edges import EdgeColumns, EdgeEnd, edges_of
-from lazaretto.ledger.item_state import ItemState
-from lazaretto.provenance import adjacency, grounds, index, surroundings
+from lazaretto.ledger.edges import EdgeColumns, EdgeEnd, ItemState, edges_of
+from lazaretto.provenance import adjacency, index, questions
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.provenance.traces import Contact
 from lazaretto.types import (
@@ -298,7 +297,7 @@ def test_what_items_stand_on_is_the_same_asked_together_or_one_by_one(
     """With cycles and late edges too; past the limit of one pass they are walked one by one."""
     graph = ProvenanceGraph(history(parents, extra))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grounds, "_MOST_BITS", most)
+        patch.setattr(questions, "_MOST_BITS", most)
         found = graph.grounds(asked, TRUST)
     assert {name: (one.trust, one.roots) for name, one in found.items()} == {
         name: (graph.trust(name, TRUST).value, frozenset(graph.lineage(name).roots)) for name in asked
@@ -356,7 +355,7 @@ def test_a_graph_that_reads_only_around_what_is_asked_gives_the_same_answers(
     notes.repair("rc_2", "cut", "it_5", parent="it_2", time=6.0)
     everything, asked = notes.log, [*asked, *((question, ITEMS[-1]) for question in QUESTIONS)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(surroundings, "WHOLE_UP_TO", 0)
+        patch.setattr(adjacency, "WHOLE_UP_TO", 0)
         near = ProvenanceGraph(notes)
         notes.log = everything[: int(len(everything) * old)]
         for question, item in asked[::2]:  # some of it before the rest is written

@@ -11,7 +11,7 @@ import pytest
 from lazaretto.errors import StoreUnavailable, UnknownItem
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.edges import edges_of
-from lazaretto.provenance import surroundings
+from lazaretto.provenance import adjacency
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import Channel, Draft, EventKind, Observation, SourceClass
 
@@ -111,7 +111,7 @@ def test_a_store_that_fails_while_a_long_ledger_is_read_is_asked_again(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Items counted as read before they were: after the failure nobody knew them."""
-    monkeypatch.setattr(surroundings, "WHOLE_UP_TO", 0)
+    monkeypatch.setattr(adjacency, "WHOLE_UP_TO", 0)
     with Ledger.open(url) as ledger:
         note(ledger, "root")
         note(ledger, "leaf", "root")

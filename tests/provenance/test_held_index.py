@@ -15,9 +15,8 @@ from lazaretto import Guard, Policy, Ruling
 from lazaretto.errors import StoreUnavailable
 from lazaretto.ledger import Ledger, seen_draft
 from lazaretto.ledger import ledger as ledger_module
-from lazaretto.provenance import held_index
-from lazaretto.provenance.carrying import poisons_of, reused_content
-from lazaretto.provenance.held_index import HeldIndex
+from lazaretto.provenance import carrying
+from lazaretto.provenance.carrying import HeldIndex, poisons_of, reused_content
 from lazaretto.types import Channel, Draft, EventKind, Head, MemoryFields, Observation
 
 FEW_WORDS = "pay send keys account desk nine harbour tell nobody about every transfer and the ship 2026 5512 a7731"
@@ -61,7 +60,7 @@ def some_texts(seed: int, count: int) -> list[Observation]:
 
 @pytest.mark.parametrize("room", [250_000, 300, 0])
 def test_it_finds_what_reading_everything_finds(ledger: Ledger, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
-    monkeypatch.setattr(held_index, "MOST_MARKS", room)
+    monkeypatch.setattr(carrying, "MOST_MARKS", room)
     held = hold(ledger, *some_texts(1, 60))
     for place in held[::7]:
         ledger.append([Draft(EventKind.RULED, place, body=spanned(4, 30))])
@@ -151,7 +150,7 @@ def test_what_is_erased_is_not_kept(
 
 
 def test_who_was_away_for_long_begins_anew(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_index, "_BEHIND", 3)
+    monkeypatch.setattr(carrying, "_BEHIND", 3)
     (one,) = hold(ledger, item("the key is AB12-CD34"))
     index = HeldIndex(ledger)
     assert index.held([one]) == {one}

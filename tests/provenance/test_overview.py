@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from lazaretto import Guard
-from lazaretto.console.layout import place
+from lazaretto.console.map_data import place
 
 
 async def test_the_overview_and_the_walks_agree_with_single_questions(open_guard: Callable[..., Guard]) -> None:

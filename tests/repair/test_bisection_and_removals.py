@@ -12,13 +12,10 @@ from hypothesis import strategies as st
 
 from lazaretto import Guard, InputError, Policy, RepairRefused
 from lazaretto.agents.album import Album, note_item
-from lazaretto.agents.forgetting import purge, roll_back, sweep
-from lazaretto.agents.history import History
-from lazaretto.agents.persona import persona_pool
-from lazaretto.agents.prompts import ChatRecord
-from lazaretto.agents.turn import AgentState
+from lazaretto.agents.prompts import ChatRecord, persona_pool
+from lazaretto.agents.turn import AgentState, History, purge, roll_back, sweep
 from lazaretto.ledger import Ledger
-from lazaretto.repair.bisection import BisectionResult, bisect
+from lazaretto.repair.chosen import BisectionResult, bisect
 from lazaretto.types import Channel, Observation
 
 NOTES = tuple(note_item(f"note number {i}") for i in range(10))

@@ -9,8 +9,7 @@ import pytest
 
 from lazaretto import Guard, Policy
 from lazaretto.provenance.text_edits import without_spans
-from lazaretto.repair.contain import contained, priority, spread_at, strategy
-from lazaretto.repair.rewrite import rebuilt
+from lazaretto.repair.contain import contained, priority, rebuilt, spread_at, strategy
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import (
     Channel,

@@ -13,10 +13,8 @@ from lazaretto.errors import InputError, UnknownItem
 from lazaretto.ledger import ItemState
 from lazaretto.policy import RepairLimits, plugins
 from lazaretto.repair import engine
-from lazaretto.repair.isolate import Isolate
-from lazaretto.repair.options import make_repair
-from lazaretto.repair.protocol import Repair, RepairRequest, RepairView
-from lazaretto.repair.remove import Remove
+from lazaretto.repair.chosen import Isolate, Remove
+from lazaretto.repair.protocol import Repair, RepairRequest, RepairView, make_repair
 from lazaretto.types import Draft, EventKind, RepairPlan, RepairStep, plain
 
 

@@ -14,7 +14,7 @@ from lazaretto.identity import Identity, ProvedBy
 from lazaretto.ledger import Ledger
 from lazaretto.policy import Policy
 from lazaretto.repair import engine
-from lazaretto.repair.taking_back import _undo, taking_back
+from lazaretto.repair.engine import _undo, taking_back
 from lazaretto.types import Draft, EventKind, Receipt, RepairPlan, RepairStep, plain
 
 LEFT = "Ada says that the ferry to the northern islands leaves at nine in the morning, also on Sundays and holidays."

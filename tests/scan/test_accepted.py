@@ -9,12 +9,21 @@ from pathlib import Path
 import pytest
 
 from lazaretto.errors import InputError
-from lazaretto.scan.accepted import accept, fingerprint, read_baseline, write_baseline
-from lazaretto.scan.files import Files
 from lazaretto.scan.judge import _secrets
 from lazaretto.scan.records import Level, ScanFinding
-from lazaretto.scan.reports import RULES, as_html, as_json, as_sarif, summary
+from lazaretto.scan.reports import (
+    RULES,
+    accept,
+    as_html,
+    as_json,
+    as_sarif,
+    fingerprint,
+    read_baseline,
+    summary,
+    write_baseline,
+)
 from lazaretto.scan.run import ScanReport
+from lazaretto.scan.sources import Files
 
 
 def finding(

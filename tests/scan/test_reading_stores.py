@@ -15,10 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lazaretto.errors import InputError
-from lazaretto.scan.databases import open_read_only, shell_of
-from lazaretto.scan.files import Files
-from lazaretto.scan.sources import open_source
-from lazaretto.scan.texts import parts_of, words_of
+from lazaretto.scan.databases import open_read_only, parts_of, shell_of, words_of
+from lazaretto.scan.sources import Files, open_source
 
 STORES = Path(__file__).resolve().parent.parent / "data" / "scan"
 
@@ -132,7 +130,7 @@ def test_files_of_other_systems_are_read(tmp_path: Path) -> None:
 
 
 def test_a_line_without_an_end_is_not_taken_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lazaretto.scan.files.MOST_LINE", 40)
+    monkeypatch.setattr("lazaretto.scan.sources.MOST_LINE", 40)
     lines = ['{"text": "one"}', '{"text": "' + "x" * 200 + '"}', '{"text": "three"}', "y" * 100]
     (tmp_path / "m.jsonl").write_text("\n".join(lines))
     source = Files(tmp_path)

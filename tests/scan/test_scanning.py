@@ -18,14 +18,12 @@ pytest.importorskip("detect_secrets", reason="needs the gates extra")
 
 from lazaretto.cli import build
 from lazaretto.gates.memory.claims.extraction import read_claim
-from lazaretto.scan.claims import marks_of, opposed
-from lazaretto.scan.contradictions import StoreClaims, contradictions
-from lazaretto.scan.files import Files
-from lazaretto.scan.journal import Journal
-from lazaretto.scan.judge import JudgedText, ScanSettings, judge_texts
+from lazaretto.scan.contradictions import StoreClaims, contradictions, marks_of, opposed
+from lazaretto.scan.judge import Journal, JudgedText, ScanSettings, judge_texts
 from lazaretto.scan.records import NOT_JUDGED, Level, ScanFinding
 from lazaretto.scan.reports import RULES, as_html, as_json, as_sarif
 from lazaretto.scan.run import Chunk, Here, ScanReport, judges, scan
+from lazaretto.scan.sources import Files
 
 STORES = Path(__file__).resolve().parent.parent / "data" / "scan"
 SETTINGS = ScanSettings()

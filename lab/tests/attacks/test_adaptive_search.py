@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from lazaretto.agents.model import AgentModel
-from lazaretto.agents.persona import persona_pool
+from lazaretto.agents.prompts import persona_pool
 from lazaretto.errors import InputError
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.models.caches import EmbeddingCache
 from lazaretto_lab.attacks.adaptive.strategies import (
     MODEST,
     MODEST_PULL,

@@ -14,7 +14,7 @@ from lazaretto.agents.album import AlbumItem, picture_item
 from lazaretto.agents.model import AgentModel
 from lazaretto.agents.prompts import picture_title
 from lazaretto.errors import InputError
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.models.caches import EmbeddingCache
 from lazaretto_lab.attacks.infectious.differentiable import spoken
 from lazaretto_lab.attacks.infectious.measure import measure
 from lazaretto_lab.attacks.infectious.picture_cache import crafted_picture

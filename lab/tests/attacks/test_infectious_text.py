@@ -6,9 +6,9 @@ import pytest
 
 from lazaretto.agents.album import note_item
 from lazaretto.agents.model import AgentModel
-from lazaretto.agents.persona import persona_pool
+from lazaretto.agents.prompts import persona_pool
 from lazaretto.errors import InputError
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.models.caches import EmbeddingCache
 from lazaretto.models.protocol import Request
 from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel
 from lazaretto_lab.attacks.infectious.measure import fetched_share

@@ -12,8 +12,7 @@ import pytest
 from PIL import Image
 
 from lazaretto.agents.album import AlbumItem, picture_item
-from lazaretto.agents.persona import persona_pool
-from lazaretto.agents.prompts import question_request
+from lazaretto.agents.prompts import persona_pool, question_request
 from lazaretto_lab.attacks.infectious.recorded_chats import Chat
 from lazaretto_lab.attacks.infectious.settings import Budget, Craft
 from lazaretto_lab.attacks.infectious.targets import TARGETS

@@ -15,7 +15,7 @@ from PIL import Image
 from lazaretto.agents.album import picture_item
 from lazaretto.agents.model import AgentModel
 from lazaretto.errors import InputError, ModelUnavailable
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.models.caches import EmbeddingCache
 from lazaretto.models.protocol import ChatModel, ImageTextEmbedder, Message, Request
 from lazaretto.models.scripted import HashingEmbedder
 from lazaretto_lab.models.transformers_clip import TransformersClip

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lazaretto.agents import prompts
-from lazaretto.agents.persona import FIELDS, persona_pool
+from lazaretto.agents.prompts import FIELDS, persona_pool
 from lazaretto.errors import InputError, MissingExtra, ModelUnavailable
 from lazaretto_lab.attacks.infectious.targets import TARGETS
 from lazaretto_lab.pocket import load_pocket_vlm, vlm, weights

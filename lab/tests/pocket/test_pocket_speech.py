@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from lazaretto.agents.persona import persona_pool
-from lazaretto.agents.prompts import PHRASES, ChatRecord, plan_request, question_request
+from lazaretto.agents.prompts import PHRASES, ChatRecord, persona_pool, plan_request, question_request
 from lazaretto_lab.pocket import vlm, weights
 from lazaretto_lab.pocket.tokenizer import PICTURE, WordTokenizer
 

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from lazaretto.agents.model import AgentModel
-from lazaretto.agents.persona import persona_pool
-from lazaretto.agents.prompts import answer_request, picture_title, plan_request, question_request
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.agents.prompts import answer_request, persona_pool, picture_title, plan_request, question_request
+from lazaretto.models.caches import EmbeddingCache
 from lazaretto.models.protocol import ChatModel, Completion, ImageTextEmbedder, Message, Request
 from lazaretto_lab.pocket import PocketClip, PocketVlm, load_pocket_models
 from lazaretto_lab.worlds.album_chat.pools import scene_pictures

@@ -14,12 +14,10 @@ import pytest
 
 from lazaretto.agents.album import picture_item
 from lazaretto.agents.model import AgentModel
-from lazaretto.agents.persona import persona_pool
-from lazaretto.agents.prompts import picture_title
+from lazaretto.agents.prompts import persona_pool, picture_title
 from lazaretto.errors import InputError
-from lazaretto.gates.foresight.backend import AgentModelBackend
-from lazaretto.gates.foresight.community import MonitorMode
-from lazaretto.gates.foresight.lookalikes import near_duplicate
+from lazaretto.gates.foresight.adapter import AgentModelBackend
+from lazaretto.gates.foresight.community import MonitorMode, near_duplicate
 from lazaretto.gates.foresight.monitor import MemoryMonitor, MonitorSettings
 from lazaretto.learn.calibration import (
     MonitorCalibration,
@@ -28,7 +26,7 @@ from lazaretto.learn.calibration import (
     calibrate_monitor,
     read_calibration,
 )
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.models.caches import EmbeddingCache
 from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel
 from lazaretto_lab.harness.context import RunContext
 from lazaretto_lab.harness.experiment import available, experiment_folder, load_experiment

@@ -62,7 +62,7 @@ def url() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def embedder() -> Any:
-    from lazaretto.models.embedding_cache import EmbeddingCache
+    from lazaretto.models.caches import EmbeddingCache
     from lazaretto.reading.text import ReadVectors
 
     return EmbeddingCache(ReadVectors())

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from lazaretto.agents.album import Album, note_item
-from lazaretto.agents.history import History
-from lazaretto.agents.persona import persona_pool
-from lazaretto.agents.turn import AgentState
+from lazaretto.agents.prompts import persona_pool
+from lazaretto.agents.turn import AgentState, History
 from lazaretto_lab.studies.foresight.rollbacks import remove_all, remove_newer_half
 
 

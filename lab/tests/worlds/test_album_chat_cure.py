@@ -10,7 +10,7 @@ import pytest
 
 from lazaretto.agents.album import picture_item
 from lazaretto.agents.model import AgentModel
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.models.caches import EmbeddingCache
 from lazaretto_lab.pocket import load_pocket_models
 from lazaretto_lab.worlds.album_chat.pools import scene_pictures
 

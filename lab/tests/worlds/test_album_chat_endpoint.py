@@ -14,7 +14,7 @@ import pytest
 
 from lazaretto.agents.album import picture_item
 from lazaretto.agents.model import AgentModel
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.models.caches import EmbeddingCache
 from lazaretto.models.scripted import HashingEmbedder
 from lazaretto_lab.worlds.album_chat.scenario import Scenario
 from lazaretto_lab.worlds.album_chat.world import AlbumChat, Outcome

@@ -11,7 +11,7 @@ import pytest
 from lazaretto.agents.album import picture_item
 from lazaretto.agents.model import AgentModel
 from lazaretto.errors import InputError
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.models.caches import EmbeddingCache
 from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel
 from lazaretto_lab.studies.outbreak.runner import _changes
 from lazaretto_lab.studies.outbreak.settings import read_settings

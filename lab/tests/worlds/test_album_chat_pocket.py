@@ -10,8 +10,7 @@ import pytest
 
 from lazaretto.agents.model import AgentModel
 from lazaretto.errors import ModelUnavailable
-from lazaretto.models.answer_cache import CachedChat
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.models.caches import CachedChat, EmbeddingCache
 from lazaretto_lab.pocket import PocketClip, PocketVlm, load_pocket_models
 from lazaretto_lab.worlds.album_chat.pools import scene_notes, scene_pictures
 from lazaretto_lab.worlds.album_chat.scenario import Scenario

@@ -16,7 +16,7 @@ from lazaretto.agents.prompts import PLAN_TASK
 from lazaretto.agents.turn import Turn
 from lazaretto.errors import InputError
 from lazaretto.ledger import Ledger
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.models.caches import EmbeddingCache
 from lazaretto.models.protocol import Completion, Request
 from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel
 from lazaretto.provenance.graph import ProvenanceGraph

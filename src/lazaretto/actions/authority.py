@@ -19,17 +19,19 @@ from lazaretto.actions.call_log import (
     CALLED,
     AgentView,
     CallLog,
+    Lacking,
+    PeopleAnswers,
     call_subject,
+    endorsement_subject,
     listed_subject,
     task_subject,
+    word_subject,
 )
 from lazaretto.actions.classes import Tool, guess, is_sum
 from lazaretto.actions.judge import Call, Judge, Judgement
 from lazaretto.actions.known_claims import KnownClaims
 from lazaretto.actions.listing import Listing, listing_of
-from lazaretto.actions.people import Lacking, PeopleAnswers, endorsement_subject, word_subject
-from lazaretto.actions.records import ActionClass, Answer, Asked, Authorization, ValueKind, ValueOrigin
-from lazaretto.actions.settings import ActionSettings
+from lazaretto.actions.records import ActionClass, ActionSettings, Answer, Asked, Authorization, ValueKind, ValueOrigin
 from lazaretto.actions.values import (
     account_form,
     accounts_in,

@@ -8,26 +8,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from lazaretto.actions.call_log import AgentView
+from lazaretto.actions.call_log import CONTROL, LIMITS, MOST_AGREED, AgentView, PeopleAnswers
 from lazaretto.actions.classes import Tool
 from lazaretto.actions.known_claims import KnownClaims, Name, Text
 from lazaretto.actions.mind import Known
-from lazaretto.actions.people import CONTROL, LIMITS, MOST_AGREED, PeopleAnswers
-from lazaretto.actions.records import ANSWERS, ActionClass, Answer, Control, Found, ValueKind, ValueOrigin
-from lazaretto.actions.settings import ActionSettings, Needs
+from lazaretto.actions.records import (
+    ANSWERS,
+    ActionClass,
+    ActionSettings,
+    Answer,
+    Control,
+    Found,
+    Needs,
+    ValueKind,
+    ValueOrigin,
+)
 from lazaretto.actions.values import (
     MOST_VALUES,
     SHOWN,
     ArgumentValue,
     Leaf,
     account_form,
+    asks_for,
     fingerprint,
+    hands_over,
     host_of,
     is_mail,
     looks_like,
     value_form,
 )
-from lazaretto.actions.wording import asks_for, hands_over
 from lazaretto.types import SourceClass
 
 _TOOLS = (SourceClass.TOOL_OUTPUT_INTERNAL, SourceClass.TOOL_OUTPUT_EXTERNAL)

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from lazaretto.actions.call_log import AgentView
 from lazaretto.actions.records import ValueKind, ValueOrigin
-from lazaretto.actions.values import ArgumentValue, account_form, is_mail, plain_form
-from lazaretto.actions.wording import is_request_word
+from lazaretto.actions.values import ArgumentValue, account_form, is_mail, is_request_word, plain_form
 from lazaretto.gates.memory.claims.extraction import STOP_WORDS, Claim, read_claim, sentences
 from lazaretto.gates.memory.claims.records import records_of, rest_of
 from lazaretto.kept_texts import KeptTexts, digest

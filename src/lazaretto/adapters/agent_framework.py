@@ -10,12 +10,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lazaretto.adapters.border import NOTICE, Border, called_by
-from lazaretto.adapters.content import data_of
-from lazaretto.adapters.schemas import schema_of
+from lazaretto.adapters.border import NOTICE, Border, called_by, data_of, schema_of
 from lazaretto.errors import MissingExtra
-from lazaretto.ingest.left_out import ID, cannot_carry_text
-from lazaretto.ingest.still import still
+from lazaretto.ingest.opening import still
+from lazaretto.ingest.strings import ID, cannot_carry_text
 
 if TYPE_CHECKING:
     from lazaretto.guard import Guard

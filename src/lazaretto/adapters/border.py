@@ -1,37 +1,85 @@
 """The core of every adapter: ask the guard about a text, then hand on the text or a notice. Knows no framework.
 
-A text that was judged is not judged again while its item may be used; once it is held, readers get the notice.
+It reads the forms that frameworks share: contents of chat messages, and JSON schemas of tools.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import contextlib
 import hashlib
+import inspect
 import logging
 import re
 import threading
+import types
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from lazaretto.errors import Forbidden
 from lazaretto.external_stores.outbox import agrees
-from lazaretto.external_stores.records import ExternalRecord
-from lazaretto.external_stores.values import text_of
+from lazaretto.external_stores.records import ExternalRecord, text_of
 from lazaretto.gates.engine.decision import held_side_by_side, held_without_it
 from lazaretto.guard import Guard
 from lazaretto.guard.sync_guard import SyncGuard
-from lazaretto.ingest.cleaning import MOST_TOGETHER, Cleaned, cleaned
-from lazaretto.ingest.left_out import ID, cannot_carry_text, left_out
-from lazaretto.ingest.strings import FEWEST_WORDS, joined, read_strings, words_of
+from lazaretto.ingest.strings import (
+    FEWEST_WORDS,
+    ID,
+    MOST_TOGETHER,
+    Cleaned,
+    cannot_carry_text,
+    cleaned,
+    joined,
+    left_out,
+    read_strings,
+    words_of,
+)
 from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.ledger.refs import check_ref
 from lazaretto.names import MAX_NAME
 from lazaretto.types import CLAIMED, Channel, Decision, Observation, Ref, Ruling, SourceClass
+
+# The JSON schema of a tool's arguments, wherever a framework keeps it: the last gate reads fixed words from it.
+
+
+def schema_of(tool: Any) -> Mapping[str, Any] | None:
+    """The JSON schema of the arguments of a framework's tool or a plain function; None where it has none."""
+    if isinstance(tool, (types.FunctionType, types.MethodType)):
+        return _of_function(tool)
+    given = getattr(tool, "params_json_schema", None) or getattr(tool, "parameters", None)
+    shape = getattr(getattr(tool, "args_schema", None), "model_json_schema", None)
+    try:
+        found = given() if callable(given) else given or (shape() if callable(shape) else None)
+    except Exception:  # a framework that cannot describe its own tool: the arguments of the call are enough
+        return None
+    if isinstance(found, Mapping):
+        return found
+    return _of_function(tool.func) if callable(getattr(tool, "func", None)) else None
+
+
+def _of_function(function: Callable[..., Any]) -> Mapping[str, Any] | None:
+    try:
+        names, hints = inspect.signature(function).parameters, get_type_hints(function)
+    except (TypeError, ValueError, NameError):
+        return None
+    return {"properties": {name: _of_hint(hints.get(name)) for name in names}}
+
+
+def _of_hint(hint: Any) -> dict[str, Any]:
+    if get_origin(hint) is Literal:
+        return {"enum": list(get_args(hint))}
+    return {"type": "boolean"} if hint is bool else {}
+
+
+# The core of every adapter: ask the guard about a text, then hand on the text or a notice. Knows no framework.
+#
+# A text that was judged is not judged again while its item may be used; once it is held, readers get the notice.
 
 log = logging.getLogger("lazaretto")
 T = TypeVar("T")
@@ -454,3 +502,27 @@ def _spoken(name: str) -> str:
 
 def _digest(key: tuple[str, ...]) -> tuple[str, ...]:
     return (*key[:-1], hashlib.sha256(key[-1].encode("utf-8", "surrogatepass")).hexdigest())
+
+
+# The content of a chat message as frameworks write it: a text, or a list of blocks with texts and pictures.
+
+Judge = Callable[[str], Awaitable[str]]
+
+
+async def cleaned_content(border: Border, content: Any, judge: Judge, agent: str | None = None) -> Any:
+    """The content with a notice for each text or picture that is held; the content itself where nothing is.
+
+    A picture is judged where its bytes are in the message; one that is only named by an address is not fetched.
+    """
+    done = await border.clean(content, judge, agent=agent, dialect="langchain")
+    return content if not done.changed else done.value
+
+
+def data_of(text: str | None) -> bytes | None:
+    """The bytes in base64 or a data URL; None where there are none."""
+    if text is None:
+        return None
+    try:
+        return base64.b64decode(text.partition(",")[2] if text.startswith("data:") else text, validate=True) or None
+    except (binascii.Error, ValueError):
+        return None

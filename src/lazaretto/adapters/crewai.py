@@ -12,12 +12,11 @@ from contextlib import contextmanager
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
-from lazaretto.adapters.border import NOTICE, WITHHELD, Border, agent_name
-from lazaretto.adapters.schemas import schema_of
+from lazaretto.adapters.border import NOTICE, WITHHELD, Border, agent_name, schema_of
 from lazaretto.errors import LazarettoError, MissingExtra
 from lazaretto.external_stores.records import Entry
-from lazaretto.ingest.left_out import ID, cannot_carry_text
-from lazaretto.ingest.still import still
+from lazaretto.ingest.opening import still
+from lazaretto.ingest.strings import ID, cannot_carry_text
 from lazaretto.types import Ref
 
 if TYPE_CHECKING:

@@ -13,13 +13,10 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lazaretto.adapters.border import NOTICE, Border, agent_name, called_by
-from lazaretto.adapters.schemas import schema_of
+from lazaretto.adapters.border import NOTICE, Border, agent_name, called_by, schema_of
 from lazaretto.errors import MissingExtra
-from lazaretto.ingest.cleaning import Cleaned
-from lazaretto.ingest.left_out import ID, cannot_carry_text
-from lazaretto.ingest.still import still
-from lazaretto.ingest.strings import read_strings
+from lazaretto.ingest.opening import still
+from lazaretto.ingest.strings import ID, Cleaned, cannot_carry_text, read_strings
 
 if TYPE_CHECKING:
     from lazaretto.guard import Guard

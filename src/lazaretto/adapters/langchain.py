@@ -10,7 +10,7 @@ from lazaretto.adapters.border import Border
 from lazaretto.adapters.langgraph import guarded_tools
 from lazaretto.adapters.langgraph_state import StateReader, cleaned_message, earlier_messages, runtime_config
 from lazaretto.errors import MissingExtra
-from lazaretto.ingest.still import still
+from lazaretto.ingest.opening import still
 
 if TYPE_CHECKING:
     from lazaretto.guard import Guard

@@ -32,7 +32,7 @@ from lazaretto.adapters.langgraph_state import (
 )
 from lazaretto.errors import MissingExtra
 from lazaretto.external_stores.records import Entry
-from lazaretto.ingest.still import still
+from lazaretto.ingest.opening import still
 from lazaretto.types import Ref, SourceClass
 
 if TYPE_CHECKING:

@@ -20,9 +20,8 @@ from lazaretto.adapters.border import NOTICE, Border, agent_name
 from lazaretto.errors import MissingExtra
 from lazaretto.guard import Guard
 from lazaretto.identity import ORDERS
-from lazaretto.ingest.left_out import left_out
 from lazaretto.ingest.opening import Parted, opened
-from lazaretto.ingest.strings import read_strings
+from lazaretto.ingest.strings import left_out, read_strings
 from lazaretto.types import Channel
 
 try:

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode
 from uuid import uuid4
 
-from lazaretto.adapters.border import NOTICE, WITHHELD, Border
-from lazaretto.adapters.content import cleaned_content
+from lazaretto.adapters.border import NOTICE, WITHHELD, Border, cleaned_content
 from lazaretto.errors import MissingExtra
 from lazaretto.external_stores.records import Entry
-from lazaretto.ingest.still import still
+from lazaretto.ingest.opening import still
 from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.types import Ref
 

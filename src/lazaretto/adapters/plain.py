@@ -8,9 +8,8 @@ import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
-from lazaretto.adapters.border import NOTICE, Border
-from lazaretto.adapters.schemas import schema_of
-from lazaretto.ingest.still import still
+from lazaretto.adapters.border import NOTICE, Border, schema_of
+from lazaretto.ingest.opening import still
 
 if TYPE_CHECKING:
     from lazaretto.guard import Guard

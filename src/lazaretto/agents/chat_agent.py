@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from lazaretto.agents.album import Album, AlbumItem, note_item, picture_item
-from lazaretto.agents.history import History
 from lazaretto.agents.model import AgentModel, Utterance
-from lazaretto.agents.persona import Persona, persona_pool
-from lazaretto.agents.prompts import HISTORY, ChatRecord
-from lazaretto.agents.turn import AgentState, answer, ask, plan, retrieve
+from lazaretto.agents.prompts import HISTORY, ChatRecord, Persona, persona_pool
+from lazaretto.agents.turn import AgentState, History, answer, ask, plan, retrieve
 from lazaretto.errors import ModelUnavailable
 
 Memory = str | bytes | AlbumItem

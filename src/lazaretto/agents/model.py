@@ -13,7 +13,7 @@ import numpy as np
 
 from lazaretto.agents.album import AlbumItem
 from lazaretto.agents.prompts import TURN_TOKENS
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.models.caches import EmbeddingCache
 from lazaretto.models.protocol import ChatModel, Request, TextEmbedder, Vectors
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")

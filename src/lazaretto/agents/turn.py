@@ -1,22 +1,58 @@
-"""One turn: plan, retrieve, ask, answer, for any number of pairs at once.
-
-A turn changes no agent: it returns the texts, and ``remember`` makes the agents as they are afterwards. So a world
-can play a turn and foresight rehearse the same turn on copies.
-"""
+"""One turn of any number of pairs: plan, retrieve, ask, answer. Agents' records of chats, and removals from agents."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lazaretto.agents.album import Album, AlbumItem
-from lazaretto.agents.history import History
 from lazaretto.agents.model import AgentModel, Utterance
-from lazaretto.agents.persona import Persona
-from lazaretto.agents.prompts import ChatRecord, answer_request, plan_request, question_request
+from lazaretto.agents.prompts import HISTORY, ChatRecord, Persona, answer_request, plan_request, question_request
+from lazaretto.errors import InputError
 from lazaretto.models.protocol import Request
+from lazaretto.names import old_argument
+
+# An agent's memory of its chats: the last few records, first in, first out.
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """At most ``size`` records, oldest first."""
+
+    size: int = HISTORY
+    records: tuple[ChatRecord, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.size < 0:
+            raise InputError("history", f"size {self.size}", "A history holds 0 or more records")
+        if len(self.records) > self.size:
+            object.__setattr__(self, "records", self.records[len(self.records) - self.size :])
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[ChatRecord]:
+        return iter(self.records)
+
+    def add(self, record: ChatRecord) -> History:
+        """The history with one more record; the oldest goes when it is full."""
+        return replace(self, records=(*self.records, record))
+
+    def rolled_back(self, entries: int = 1) -> History:
+        """The history as it was before its newest records came."""
+        return replace(self, records=self.records[: max(0, len(self.records) - entries)])
+
+    def cleared(self) -> History:
+        """An empty history of the same size."""
+        return replace(self, records=())
+
+
+# One turn: plan, retrieve, ask, answer, for any number of pairs at once.
+#
+# A turn changes no agent: it returns the texts, and ``remember`` makes the agents as they are afterwards. So a world
+# can play a turn and foresight rehearse the same turn on copies.
 
 EMPTY_ALBUM = "nothing to show: the album is empty"
 
@@ -169,3 +205,57 @@ def _answer(agent: AgentState, album_item: AlbumItem, question: str, agent_model
     if album_item.is_note:
         return answer_request(agent.persona, past, question, note=album_item.note, max_tokens=tokens)
     return answer_request(agent.persona, past, question, image=album_item.picture, max_tokens=tokens)
+
+
+# Removals from agents, as values: their newest entries, named memories, and chats in which one of those spoke.
+
+Alike = Callable[[AlbumItem, AlbumItem], bool]
+"""Whether a memory is a near-duplicate of one that was removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepResult:
+    """The result of a sweep."""
+
+    cleaned: tuple[AgentState, ...]
+    """Agents that held a copy, without it and without the chats in which it spoke."""
+    lookalikes: tuple[str, ...]
+    """Memories that look like a removed one: they are not removed, they are to be diagnosed first."""
+    contacts: tuple[str, ...]
+    """Agents that held a copy or hold a near-duplicate."""
+
+
+@old_argument("sweep", "said", "sentences")
+def sweep(
+    agents: Sequence[AgentState], gone: Iterable[AlbumItem], alike: Alike | None = None, sentences: Iterable[str] = ()
+) -> SweepResult:
+    """Look through every album. ``sentences``: sentences of the removed memories, taken out of histories as well."""
+    removed = {album_item.key: album_item for album_item in gone}
+    spoken = frozenset(sentences)
+    cleaned, contacts = [], []
+    verdicts: dict[str, bool] = {}
+    for agent in agents:
+        after = purge(agent, removed, spoken)
+        if after != agent:
+            cleaned.append(after)
+        for album_item in after.album if alike is not None else ():
+            if album_item.key not in verdicts:
+                verdicts[album_item.key] = alike is not None and any(
+                    alike(album_item, removed_item) for removed_item in removed.values()
+                )
+        if len(after.album) < len(agent.album) or any(verdicts.get(k.key, False) for k in after.album):
+            contacts.append(agent.id)
+    return SweepResult(tuple(cleaned), tuple(key for key, near in verdicts.items() if near), tuple(contacts))
+
+
+@old_argument("purge", "said", "sentences")
+def purge(agent: AgentState, keys: Iterable[str], sentences: Iterable[str] = ()) -> AgentState:
+    """The agent without these memories, and without chats in which one of these sentences was spoken."""
+    spoken = frozenset(sentences)
+    records = tuple(r for r in agent.history if r.question not in spoken and r.answer not in spoken)
+    return replace(agent, album=agent.album.without(keys), history=replace(agent.history, records=records))
+
+
+def roll_back(agent: AgentState, entries: int = 1) -> AgentState:
+    """The agent without its newest memories and chat records."""
+    return replace(agent, album=agent.album.rolled_back(entries), history=agent.history.rolled_back(entries))

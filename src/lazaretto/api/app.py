@@ -17,10 +17,9 @@ from importlib.resources import as_file, files
 from lazaretto.api.access import Door, Key, KeyFile
 from lazaretto.api.answers import ERRORS, answer, fault
 from lazaretto.api.metrics import AccessLog, Metrics
-from lazaretto.api.outgoing import Unreachable
 from lazaretto.api.request_limits import CONSOLE, RequestLimits
-from lazaretto.api.routes import actions, agents, compatible, items, litellm, records, repairs, service, tracing
-from lazaretto.api.webhooks import Webhooks
+from lazaretto.api.routes import agents, compatible, items, service
+from lazaretto.api.webhooks import Unreachable, Webhooks
 from lazaretto.console.app import console
 from lazaretto.errors import (
     Forbidden,
@@ -67,13 +66,13 @@ _STATUS: tuple[tuple[type[LazarettoError], int], ...] = (
 )
 ROUTERS = (
     agents.router,
-    actions.router,
+    agents.actions_router,
     compatible.router,
-    litellm.router,
+    compatible.router,
     items.router,
-    records.router,
-    tracing.router,
-    repairs.router,
+    agents.records_router,
+    items.tracing_router,
+    items.repairs_router,
     service.router,
 )
 

@@ -14,20 +14,17 @@ if TYPE_CHECKING:
     import typer
 
 FAMILIES: dict[str, tuple[str, ...]] = {
-    "guard": ("init", "check", "remember", "recall"),
+    "guard": ("init", "check", "remember", "recall", "recheck", "suspects", "tend"),
     "actions": ("authorize", "actions"),
     "trace": ("trace", "contacts"),
-    "recheck": ("recheck", "suspects", "tend"),
     "conflicts": ("conflicts",),
     "repair": ("repair", "release", "appeal"),
     "labels": ("label", "labels", "unlabel"),
     "incidents": ("incidents", "incident", "held"),
     "ledger": ("ledger",),
-    "doctor": ("doctor",),
-    "deep": ("deep",),
-    "serve": ("serve",),
+    "doctor": ("doctor", "deep"),
+    "serve": ("serve", "proxy"),
     "mcp": ("mcp",),
-    "proxy": ("proxy",),
     "keys": ("keys",),
     "audit": ("audit",),
     "data": ("data",),

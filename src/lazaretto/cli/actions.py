@@ -11,10 +11,9 @@ import typer
 from rich.text import Text
 
 from lazaretto.actions.authority import classify
+from lazaretto.actions.call_log import observed
 from lazaretto.actions.classes import Tool
-from lazaretto.actions.observed import observed
-from lazaretto.actions.records import Asked, Authorization
-from lazaretto.actions.settings import ActionSettings
+from lazaretto.actions.records import ActionSettings, Asked, Authorization
 from lazaretto.cli.common import EXIT_FLAGGED, console, new_table, print_plain, print_table, read_file
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError

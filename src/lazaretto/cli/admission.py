@@ -9,7 +9,7 @@ from lazaretto.cli.context import CommandContext
 from lazaretto.gates.content.casebook import Admit
 from lazaretto.gates.content.library import starter_cases
 from lazaretto.gates.content.records import Case
-from lazaretto.learn.admission import CURATOR, advice_of, why_refused, with_memory_gate
+from lazaretto.learn.automatic_cases import CURATOR, advice_of, why_refused, with_memory_gate
 from lazaretto.types import Channel, SourceClass
 
 

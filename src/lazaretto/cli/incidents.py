@@ -14,13 +14,11 @@ from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.cli.repair import show_proposal, show_proposed, texts_of
 from lazaretto.errors import InputError
 from lazaretto.files import write_file
-from lazaretto.gates.memory.claims.consequences import conflicts_of
-from lazaretto.gates.memory.claims.readable import quoted
+from lazaretto.gates.memory.claims.conflicts import conflicts_of, quoted
 from lazaretto.guard.sync_guard import SyncGuard
 from lazaretto.incidents.observed import ObservedLog
 from lazaretto.incidents.records import HeldItem, Incident
-from lazaretto.incidents.report import moment, to_json, to_markdown, to_sarif
-from lazaretto.incidents.report_html import to_html
+from lazaretto.incidents.report import moment, to_html, to_json, to_markdown, to_sarif
 from lazaretto.provenance.drawing.labels import showable
 from lazaretto.types import EventKind, Ruling
 

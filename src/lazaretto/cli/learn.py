@@ -16,12 +16,10 @@ from lazaretto.cli.audit import content_policy
 from lazaretto.cli.common import EXIT_FLAGGED, console, new_table, print_plain, print_table
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
-from lazaretto.gates.content.assembly import make_panel, role_model_for, text_embedder, vector_cache
 from lazaretto.gates.content.casebook import Casebook, Intake
+from lazaretto.gates.content.gate import ContentSettings, make_panel, role_model_for, text_embedder, vector_cache
 from lazaretto.gates.content.records import Label, Role
-from lazaretto.gates.content.settings import ContentSettings
 from lazaretto.gates.engine.thresholds import Cut, Thresholds
-from lazaretto.learn.case_files import labelled_rows
 from lazaretto.learn.curate import (
     ChatCurator,
     FailedCase,
@@ -31,10 +29,11 @@ from lazaretto.learn.curate import (
     curate,
     extract_lesson,
     failures,
+    labelled_rows,
     preview,
+    reviewed,
 )
-from lazaretto.learn.reviews import reviewed
-from lazaretto.learn.thresholds import calibrate
+from lazaretto.learn.tuning import calibrate
 from lazaretto.ledger import Ledger
 
 family = typer.Typer(

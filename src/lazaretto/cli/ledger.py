@@ -117,7 +117,7 @@ def _read_claims_again(ledger: Ledger, lost: Sequence[str]) -> tuple[int, int, i
     """How many items have the claims that the chain recorded, how many other ones, how many wait for a model."""
     same = anew = 0
     try:
-        from lazaretto.gates.memory.claims.reader import shared_reader
+        from lazaretto.gates.memory.claims.pairs import shared_reader
     except ImportError:
         return 0, 0, len(lost)
     reader = shared_reader()

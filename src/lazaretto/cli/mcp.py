@@ -83,8 +83,8 @@ def gateway(
     """Stand before other MCP servers: the results and descriptions of their tools are screened."""
     upstreams = _servers(command, config, url)
     _refuse_strangers(http, host, token)
+    from lazaretto.mcp.descriptions import read_pins
     from lazaretto.mcp.gateway import Gateway, build
-    from lazaretto.mcp.pins import read_pins
 
     approved = None if pins is None else read_pins(pins)
     with _place(http, host, port) as listener, context.open_guard() as guard:
@@ -106,9 +106,8 @@ def pin(
     Exit code 0: all is approved, 1: something is new, changed or gone.
     """
     upstreams = _servers(command, config, url)
-    from lazaretto.mcp.descriptions import description_fault
+    from lazaretto.mcp.descriptions import Pins, description_fault, read_pins, write_pins
     from lazaretto.mcp.gateway import described_by
-    from lazaretto.mcp.pins import Pins, read_pins, write_pins
 
     known = read_pins(pins) if pins.exists() or not approve else Pins()
     try:

@@ -13,7 +13,7 @@ from lazaretto.errors import InputError
 from lazaretto.files import write_file
 from lazaretto.incidents.observed import ObservedLog
 from lazaretto.policy import Policy
-from lazaretto.policy.edited import edited
+from lazaretto.policy.written_out import edited
 from lazaretto.types import plain
 
 

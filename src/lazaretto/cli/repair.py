@@ -19,8 +19,8 @@ from lazaretto.ledger import Ledger
 from lazaretto.names import counted
 from lazaretto.provenance.drawing.labels import showable
 from lazaretto.repair.engine import Preview, plan_from_json
-from lazaretto.repair.options import make_repair
 from lazaretto.repair.proposals import Proposal, ProposedRepair
+from lazaretto.repair.protocol import make_repair
 from lazaretto.types import EventKind, Receipt, RepairPlan, RepairStep, Ruling, plain
 
 MAX_PLAN_BYTES = 64_000_000

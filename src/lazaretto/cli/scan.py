@@ -67,9 +67,8 @@ def scan(
 
     Exit code 0: nothing found, 1: findings, 2: the input is wrong, or a part of it could not be read or judged.
     """
-    from lazaretto.scan.accepted import accept, read_baseline
-    from lazaretto.scan.journal import Journal, journal_path
-    from lazaretto.scan.judge import ScanSettings
+    from lazaretto.scan.judge import Journal, ScanSettings, journal_path
+    from lazaretto.scan.reports import accept, read_baseline
     from lazaretto.scan.run import judges
     from lazaretto.scan.run import scan as run_scan
     from lazaretto.scan.sources import open_source
@@ -117,8 +116,8 @@ def _save(report: ScanReport, json: Path | None, sarif: Path | None, html: Path 
 
 def _finish(report: ScanReport, accept_all: Path | None, unjudged_ok: bool) -> None:
     """The exit code; the accepted findings are written first."""
-    from lazaretto.scan.accepted import write_baseline
     from lazaretto.scan.records import Level
+    from lazaretto.scan.reports import write_baseline
 
     if accept_all is not None and report.complete:
         number = write_baseline(report, accept_all)

@@ -17,7 +17,7 @@ from lazaretto.errors import InputError, UnknownItem
 from lazaretto.incidents.incidents import Incidents
 from lazaretto.ledger import Ledger
 from lazaretto.policy import Policy
-from lazaretto.provenance.drawing import export
+from lazaretto.provenance.drawing import pictures
 from lazaretto.provenance.drawing.labels import showable
 from lazaretto.provenance.drawing.subgraph import Subgraph
 from lazaretto.provenance.graph import ProvenanceGraph
@@ -127,11 +127,11 @@ def _write(subgraph: Subgraph, style: Format, out: Path | None) -> None:
     """Put a drawing into a file, or on standard output as it is."""
     try:
         if out is not None and out.suffix == ".png":
-            out.write_bytes(export.to_png(subgraph))
+            out.write_bytes(pictures.to_png(subgraph))
         elif out is not None:
-            out.write_text(export.draw(subgraph, style), encoding="utf-8")
+            out.write_text(pictures.draw(subgraph, style), encoding="utf-8")
         else:
-            typer.echo(export.draw(subgraph, style), nl=False)
+            typer.echo(pictures.draw(subgraph, style), nl=False)
     except OSError as error:
         raise InputError("out", f"cannot write {str(out)!r}: {error.strerror}", "Choose another place") from None
 

@@ -13,11 +13,9 @@ from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
 from lazaretto.files import write_file
 from lazaretto.gates.engine.thresholds import Thresholds
-from lazaretto.learn.replay import judged_items
-from lazaretto.learn.tuning import FEWEST, Counts, Tuner, Tuning
-from lazaretto.learn.tuning_plot import draw
+from lazaretto.learn.tuning import FEWEST, Counts, Tuner, Tuning, draw, judged_items
 from lazaretto.policy import Policy
-from lazaretto.policy.edited import edited
+from lazaretto.policy.written_out import edited
 from lazaretto.types import plain
 
 

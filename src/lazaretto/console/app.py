@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from importlib import resources
 
-from lazaretto.console.pages import decisions, health, incidents, learning, many, map, memories, now, queue, tune
+from lazaretto.console.pages import incidents, learning, memories, queue, settings
 from lazaretto.console.sessions import COOKIE, Entrance, Session
 from lazaretto.console.web import HEADERS, NOBODY, OPERATOR, ROOT, Desk, Handler, Visit, html, read_form, texts
 from lazaretto.errors import (
@@ -44,17 +44,17 @@ _STATUS: tuple[tuple[type[LazarettoError], int], ...] = (
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 READ: tuple[tuple[str, Handler], ...] = (
-    ("/", now.now),
-    ("/live", now.live),
-    ("/map", map.show),
-    ("/map/data", map.data),
-    ("/map/trace", map.trace),
+    ("/", incidents.now),
+    ("/live", incidents.live),
+    ("/map", memories.show),
+    ("/map/data", memories.data),
+    ("/map/trace", memories.trace),
     ("/incidents", incidents.incidents),
     ("/incidents/{incident:path}", incidents.incident),
     ("/receipts/{receipt:path}", incidents.receipt),
     ("/queue", queue.queue),
-    ("/many", many.many),
-    ("/decisions", decisions.decisions),
+    ("/many", queue.many),
+    ("/decisions", learning.decisions),
     ("/proposals/{proposal:path}", queue.proposal),
     ("/calls/{token:path}", queue.call),
     ("/memories", memories.memories),
@@ -62,8 +62,8 @@ READ: tuple[tuple[str, Handler], ...] = (
     ("/texts/{item:path}", memories.whole_text),
     ("/pictures/{digest}", memories.picture),
     ("/learning", learning.learning),
-    ("/health", health.health),
-    ("/tune", tune.tune),
+    ("/health", settings.health),
+    ("/tune", settings.tune),
 )
 """Pages for reviewers."""
 WRITE: tuple[tuple[str, str, Handler], ...] = (
@@ -71,8 +71,8 @@ WRITE: tuple[tuple[str, str, Handler], ...] = (
     ("/apply/{plan:path}", "reviewer", incidents.apply),
     ("/undo/{receipt:path}", "reviewer", incidents.undo),
     ("/decide/{item:path}", "reviewer", queue.decide),
-    ("/many", "reviewer", many.decide),
-    ("/decisions", "reviewer", decisions.take_back),
+    ("/many", "reviewer", queue.many_decide),
+    ("/decisions", "reviewer", learning.take_back),
     ("/appeal/{item:path}", "reviewer", queue.appeal),
     ("/calls/{token:path}", "reviewer", queue.answer_call),
     ("/accept/{proposal:path}", "reviewer", queue.accept),

@@ -14,11 +14,10 @@ from urllib.parse import parse_qs, quote, unquote
 
 import orjson
 
-from lazaretto.console import content
-from lazaretto.console.activity import Activity
+from lazaretto.console import item_view
+from lazaretto.console.activity import Activity, Histories
 from lazaretto.console.map_data import Maps
 from lazaretto.console.sessions import Entrance, Session, Sessions
-from lazaretto.console.tune_history import Histories
 from lazaretto.errors import InputError, MissingExtra
 from lazaretto.guard import Guard
 from lazaretto.identity import Identity, ProvedBy
@@ -74,9 +73,9 @@ def _templates() -> jinja2.Environment:
     made.filters |= {
         "moment": _moment,
         "ago": _ago,
-        "line": content.line,
+        "line": item_view.line,
         "word": _word,
-        "shown": content.prepared,
+        "shown": item_view.prepared,
         "url": _url_part,
         "json": lambda data: orjson.dumps(plain(data)).decode(),
     }

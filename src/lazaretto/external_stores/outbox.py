@@ -1,8 +1,4 @@
-"""Writing back: rulings and repairs reach the caller's stores that keep the same records.
-
-There is no queue. Due writes follow from the ledger (``ledger/refs.py``), so nothing is lost when a process dies, and
-writing twice does no harm. A store that is away is tried again by the next ``write_back``.
-"""
+"""Records in callers' stores: imported with their known origins; rulings and repairs are written back to them."""
 
 from __future__ import annotations
 
@@ -13,13 +9,26 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from lazaretto.errors import InputError
-from lazaretto.external_stores.records import DueWrite, Entry, ExternalRecord, ExternalStore, Reconciled
-from lazaretto.external_stores.values import text_of, with_text
+from lazaretto.errors import InputError, TooLarge, UnknownItem
+from lazaretto.external_stores.records import (
+    DueWrite,
+    Entry,
+    ExternalRecord,
+    ExternalStore,
+    Imported,
+    Reconciled,
+    text_of,
+    with_text,
+)
 from lazaretto.ledger import Ledger
-from lazaretto.ledger.refs import RefState, ref_draft
+from lazaretto.ledger.refs import RefState, check_ref, ref_draft
 from lazaretto.names import check_name
 from lazaretto.types import Decision, Draft, Observation, Receipt, Ref, WrittenBack
+
+# Writing back: rulings and repairs reach the caller's stores that keep the same records.
+#
+# There is no queue. Due writes follow from the ledger (``ledger/refs.py``), so nothing is lost when a process dies, and
+# writing twice does no harm. A store that is away is tried again by the next ``write_back``.
 
 log = logging.getLogger("lazaretto")
 T = TypeVar("T")
@@ -234,3 +243,59 @@ async def _tried(method: Callable[..., Awaitable[None] | None], *arguments: Any)
             if not left:
                 raise
             await asyncio.sleep(_PAUSE_S * (TRIES - left))
+
+
+# Records that others wrote, imported with their known origins.
+
+Judge = Callable[[ExternalRecord, tuple[str, ...]], Awaitable[Decision]]
+"""Judges and records one record, given the items it was made from."""
+
+
+class RecordImporter:
+    """Takes records in, one after the other: the parents of a record must be known before it."""
+
+    def __init__(self, ledger: Ledger, judge: Judge) -> None:
+        self._ledger, self._judge = ledger, judge
+
+    async def run(self, records: Iterable[ExternalRecord], in_store: Callable[..., Awaitable[bool]]) -> Imported:
+        """Judge new and changed records; records that are already here, unchanged, are left alone."""
+        items, held, refused, known = list[tuple[Ref, str]](), list[Ref](), list[tuple[Ref, str]](), 0
+        for record in records:
+            ref = check_ref(record.ref)
+            if await in_store(self._is_known, ref, record):
+                known += 1
+                continue
+            try:
+                parents = tuple(self._item(parent) for parent in record.parents)
+                decision = await self._judge(record, parents)
+            except (InputError, TooLarge, UnknownItem) as error:
+                refused.append((ref, str(error)))
+                continue
+            items.append((ref, decision.item))
+            if not decision.allowed:
+                held.append(ref)
+        return Imported(tuple(items), tuple(held), known, tuple(refused))
+
+    def _item(self, parent: Ref | str) -> str:
+        if isinstance(parent, str):
+            return parent
+        ref = check_ref(parent, "parents")
+        state = self._ledger.ref_states([ref]).get(ref)
+        if state is None:
+            raise InputError("parents", f"{tuple(ref)} is not known", "Import what a record was made from before it")
+        return state.wanted or state.newest
+
+    def _is_known(self, ref: Ref, record: ExternalRecord) -> bool:
+        state = self._ledger.ref_states([ref]).get(ref)
+        if state is None:
+            return False
+        if state.wanted:
+            return agrees(self._ledger.item(state.wanted), record.value) and self._stands(state, state.wanted)
+        held = self._ledger.state(state.newest).held
+        return held and agrees(self._ledger.item(state.newest), record.value) and self._stands(state, state.newest)
+
+    def _stands(self, state: RefState, item: str) -> bool:
+        """Say that an item stands in the other store, where the ledger did not know that."""
+        if state.there != item:
+            self._ledger.append([ref_draft("stored", item, state.ref)])
+        return True

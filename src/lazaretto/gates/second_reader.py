@@ -18,9 +18,8 @@ from lazaretto.errors import MissingExtra, ModelError, ModelUnavailable
 from lazaretto.gates.engine.decision import EVEN, HEARD, SETTLES
 from lazaretto.gates.protocol import MEASURED, GateContext, measured
 from lazaretto.gates.secrets import shown
-from lazaretto.models.asked_reader import AskedReader, ModelAddress
-from lazaretto.models.classifier_reader import ClassifierReader
 from lazaretto.models.deep import SMALL, DeepReader, SecondReading, measured_bar, reader_for, shared_reader
+from lazaretto.models.other_readers import AskedReader, ClassifierReader, ModelAddress
 from lazaretto.policy import CLOSED, RulingWord, Share, TrustPolicy, read_settings
 from lazaretto.policy.plugins import require
 from lazaretto.processor_time import in_thread, left, until, worked

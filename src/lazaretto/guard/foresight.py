@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from lazaretto.errors import InputError
 from lazaretto.guard.core import Core
-from lazaretto.guard.incidents import IncidentBook
+from lazaretto.guard.people_calls import IncidentBook
 from lazaretto.guard.repairs import Repairs
 from lazaretto.types import BeforeRound, BeforeTurn
 
 if TYPE_CHECKING:
-    from lazaretto.agents.persona import Persona
+    from lazaretto.agents.prompts import Persona
     from lazaretto.gates.foresight.adapter import ForesightAgent
     from lazaretto.gates.foresight.foresight import Foresight
-    from lazaretto.learn.foresight_setup import Calibration
+    from lazaretto.learn.calibration import Calibration
     from lazaretto.models.protocol import ChatModel, TextEmbedder
 
 
@@ -30,7 +30,7 @@ class Rehearsals:
         self.rehearsal: Foresight | None = None
         """The setting for rehearsals; the policy's ``[gates.foresight]`` or ``rehearse_with`` sets it."""
         if table := core.policy.gates.get("foresight"):
-            from lazaretto.learn.foresight_setup import configured
+            from lazaretto.learn.calibration import configured
 
             self.rehearsal = configured(core.ledger, table, core.in_store_thread, core.file)
 
@@ -47,7 +47,7 @@ class Rehearsals:
         With ``chat``, agents may be given by name: they are rehearsed with that model, on the ledger's record of
         them. Mode, budget and evidence are those of the policy's table ``[gates.foresight]``.
         """
-        from lazaretto.learn.foresight_setup import set_up
+        from lazaretto.learn.calibration import set_up
 
         table = self._core.policy.gates.get("foresight", {})
         self.rehearsal = set_up(

@@ -19,20 +19,18 @@ from lazaretto.actions.listing import answer_digest
 from lazaretto.errors import InputError
 from lazaretto.external_stores.outbox import external_write_drafts
 from lazaretto.gates.engine.decision import held_without_it
-from lazaretto.gates.engine.gate_set import GateState
+from lazaretto.gates.engine.runner import GateState
 from lazaretto.gates.protocol import FOR_ITS_WRITER, Gate
-from lazaretto.guard.approvals import Approvals
 from lazaretto.guard.core import Core, Lifecycle
 from lazaretto.guard.foresight import Rehearsals
-from lazaretto.guard.incidents import IncidentBook
 from lazaretto.guard.old_names import OldNames
-from lazaretto.guard.people_calls import PeopleCalls
+from lazaretto.guard.people_calls import IncidentBook, PeopleCalls
 from lazaretto.guard.recall import Memories
 from lazaretto.guard.rechecking import Rechecked
 from lazaretto.guard.repairs import Repairs
 from lazaretto.guard.stores import Stores
 from lazaretto.guard.telemetry import Watchers, now
-from lazaretto.guard.tool_calls import ToolCalls
+from lazaretto.guard.tool_calls import Approvals, ToolCalls
 from lazaretto.ingest.raw_input import RawInput, channel_for, check_own_fields
 from lazaretto.ingest.read_history import is_reading, principal_body
 from lazaretto.ledger import Ledger

@@ -20,9 +20,8 @@ from lazaretto.ledger import ItemState, Ledger
 from lazaretto.policy import Policy
 from lazaretto.provenance.taint_rulings import log_acts
 from lazaretto.repair import engine, proposals
-from lazaretto.repair.contain import Contain, contained
+from lazaretto.repair.contain import Contain, contained, rewrite_step
 from lazaretto.repair.protocol import RepairRequest, RepairView
-from lazaretto.repair.rewrite import rewrite_step
 from lazaretto.types import (
     Decision,
     Draft,

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from lazaretto import kept_texts
 from lazaretto.errors import InputError, UnknownItem
-from lazaretto.gates.engine.gate_set import GateSet
-from lazaretto.gates.memory.claims import consequences
+from lazaretto.gates.engine.runner import GateSet
+from lazaretto.gates.memory.claims import conflicts as consequences
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.refs import check_ref
 from lazaretto.names import check_ids

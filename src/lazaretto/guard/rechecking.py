@@ -16,15 +16,13 @@ from typing import Any, TypeVar
 
 from lazaretto import kept_texts
 from lazaretto.errors import RepairRefused
-from lazaretto.gates.engine.decision import ANSWERED, Examination, decide, ruling_body, with_verdict
-from lazaretto.gates.engine.gate_set import GateSet
+from lazaretto.gates.engine.decision import ANSWERED, Examination, RecordOwners, decide, ruling_body, with_verdict
 from lazaretto.gates.engine.recheck_queue import TENDED, RecheckQueue
-from lazaretto.gates.engine.record_owners import RecordOwners
-from lazaretto.gates.engine.runner import GateSlot, run_stages
+from lazaretto.gates.engine.runner import GateSet, GateSlot, run_stages
 from lazaretto.gates.protocol import GateContext, Reviewer, SecondLook
 from lazaretto.guard.late_repairs import BUSY, LateRepairs, Looked, Repaired, appended, items_of
-from lazaretto.ledger.fingerprints import forgotten
-from lazaretto.ledger.standing import standing_events
+from lazaretto.ledger.reader import standing_events
+from lazaretto.ledger.refs import forgotten
 from lazaretto.policy import Policy
 from lazaretto.provenance import taint
 from lazaretto.provenance.suspects import suspects

@@ -14,10 +14,9 @@ from lazaretto.ingest.raw_input import RawInput, read_observation, read_text
 from lazaretto.names import check_name
 from lazaretto.provenance.taint_rulings import acts, log_acts
 from lazaretto.repair import engine, proposals
-from lazaretto.repair.options import make_repair
+from lazaretto.repair.engine import TakenBack, taking_back
 from lazaretto.repair.proposals import Proposal, ProposedRepair
-from lazaretto.repair.protocol import Repair, RepairRequest
-from lazaretto.repair.taking_back import TakenBack, taking_back
+from lazaretto.repair.protocol import Repair, RepairRequest, make_repair
 from lazaretto.types import Draft, Receipt, RepairPlan, principal_of
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from lazaretto.external_stores.imports import RecordImporter
-from lazaretto.external_stores.outbox import stored_anyway
+from lazaretto.external_stores.outbox import RecordImporter, stored_anyway
 from lazaretto.external_stores.records import DueWrite, Entry, ExternalRecord, ExternalStore, Imported, Reconciled
 from lazaretto.guard.core import Core
 from lazaretto.ingest.raw_input import RawInput

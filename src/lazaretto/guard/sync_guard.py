@@ -12,26 +12,26 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from lazaretto.errors import InputError
-from lazaretto.gates.engine.gate_set import GateState
+from lazaretto.gates.engine.runner import GateState
 from lazaretto.gates.protocol import Gate
-from lazaretto.guard.approvals import Approvals
 from lazaretto.guard.foresight import Rehearsals
 from lazaretto.guard.guard import Guard
-from lazaretto.guard.incidents import IncidentBook
 from lazaretto.guard.old_names import OldNames
+from lazaretto.guard.people_calls import IncidentBook
 from lazaretto.guard.repairs import Repairs
 from lazaretto.guard.stores import Stores
+from lazaretto.guard.tool_calls import Approvals
 from lazaretto.incidents.records import Incident, State
 from lazaretto.names import warn_old_name
 from lazaretto.policy import Policy
 
 if TYPE_CHECKING:
     from lazaretto.actions.authority import Authority
-    from lazaretto.agents.persona import Persona
+    from lazaretto.agents.prompts import Persona
     from lazaretto.external_stores.records import ExternalStore
     from lazaretto.gates.foresight.foresight import Foresight
     from lazaretto.guard.telemetry import Watchers
-    from lazaretto.learn.foresight_setup import Calibration
+    from lazaretto.learn.calibration import Calibration
     from lazaretto.ledger import Ledger
     from lazaretto.models.protocol import ChatModel, TextEmbedder
     from lazaretto.provenance.graph import ProvenanceGraph

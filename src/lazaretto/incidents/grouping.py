@@ -16,11 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from lazaretto.incidents.findings import Finding
-from lazaretto.incidents.likeness import ORIGIN, carries, common_words, overlap, same_content
+from lazaretto.incidents.findings import ORIGIN, Finding, carries, common_words, overlap, same_content
 from lazaretto.ledger import Ledger
 from lazaretto.provenance.graph import ProvenanceGraph
-from lazaretto.provenance.origin import OUTSIDE
+from lazaretto.provenance.questions import OUTSIDE
 from lazaretto.types import Observation
 
 MOST_PARENTS = 64

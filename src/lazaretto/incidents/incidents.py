@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lazaretto.errors import InputError, UnknownItem
-from lazaretto.incidents.findings import Finding, FindingLog, why_ruled
+from lazaretto.incidents.findings import Finding, FindingLog, alike, carries, same_content, why_ruled
 from lazaretto.incidents.grouping import Group, Grouper
-from lazaretto.incidents.likeness import alike, carries, same_content
 from lazaretto.incidents.records import (
     STATES,
     AgentReached,
@@ -25,7 +24,7 @@ from lazaretto.incidents.records import (
 from lazaretto.ledger import ItemState, Ledger
 from lazaretto.ledger.contents import Contents
 from lazaretto.ledger.driver import chunks
-from lazaretto.ledger.standing import standing_events
+from lazaretto.ledger.reader import standing_events
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.provenance.traces import OutbreakWindow, TraceStep
 from lazaretto.types import Channel, EdgeKind, Event, EventKind, Observation, Ruling

@@ -9,13 +9,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lazaretto.incidents.findings import REASONS, same_as, why_ruled, without_secrets
+from lazaretto.incidents.findings import REASONS, alike, same_as, why_ruled, without_secrets
 from lazaretto.incidents.incidents import SHOWN
-from lazaretto.incidents.likeness import alike
 from lazaretto.incidents.records import HeldItem
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.contents import Contents
-from lazaretto.ledger.tail import Tail
+from lazaretto.ledger.reader import Tail
 from lazaretto.names import counted
 from lazaretto.types import COPY_OF, MACHINE, Event, EventKind, Ruling
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import orjson
 
 from lazaretto.errors import InputError, TooLarge
-from lazaretto.external_stores.values import check_value, text_of
+from lazaretto.external_stores.records import check_value, text_of
 from lazaretto.ledger.refs import check_ref
 from lazaretto.names import check_ids, check_name, check_principal
 from lazaretto.policy import Limits

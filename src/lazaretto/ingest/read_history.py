@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lazaretto.ledger.tail import Tail
+from lazaretto.ledger.reader import Tail
 from lazaretto.types import PROCESS, Channel, Event, EventKind, Observation, SourceClass, key_behind
 
 if TYPE_CHECKING:

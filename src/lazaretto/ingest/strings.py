@@ -1,7 +1,6 @@
 """Every string of a value, wherever it stands: one reading for the proxy, the MCP gateway and the adapters.
 
-Values that carry no text are named here (numbers, dates, classes) or in ``left_out.py``. All others are read, dict keys
-too; unreadable parts are reported, so that the caller refuses them. ``replaced`` puts other words in place of strings.
+Fields that cannot carry text are left out; strings that may not be passed on are replaced.
 """
 
 from __future__ import annotations
@@ -9,13 +8,20 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import orjson
 
 from lazaretto.ingest.opening import MOST_PARTS, Code, Opened, Silent, Step, Unreadable, opened
+
+# Every string of a value, wherever it stands: one reading for the proxy, the MCP gateway and the adapters.
+#
+# Values that carry no text are named here (numbers, dates, classes, fields). All others are read, dict
+# keys too; unreadable parts are reported, so that the caller refuses them. ``replaced`` puts other words in place of
+# strings.
 
 Path = tuple[Step, ...]
 LeaveOut = Callable[[Path, Any], bool]
@@ -285,3 +291,198 @@ def _put(value: Any, path: Path, words: Mapping[tuple[Path, bool], Any]) -> Any:
     if made is None:  # it cannot be made again: the first notice stands for all of it
         return next(replacement for (place, _), replacement in words.items() if place[: len(path)] == path)
     return made
+
+
+# A value of any shape, with other words in place of every string that may not be passed on.
+#
+# All strings are judged together first, because an order may be cut in harmless pieces. Where that is held, each piece
+# is judged by itself to find the place; pieces that are harmful only together are replaced as a whole.
+
+Judge = Callable[[str], Awaitable[str]]
+"""The text itself if it may be passed on, else the words to put in its place."""
+JudgePicture = Callable[[bytes], Awaitable[str | None]]
+"""None if a picture may be shown, else the words to put in its place."""
+UNREADABLE = "[withheld by lazaretto: it could not be judged: it {why}]"
+MOST_PIECES = 40
+"""The most pieces that are judged each by itself; with more, the whole is withheld."""
+MOST_TOGETHER = 200_000
+"""Characters that are judged as one text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """The result for a value."""
+
+    value: Any
+    """Itself where nothing was held."""
+    changed: tuple[tuple[Path, bool], ...] = ()
+    """Places of replaced words: path, and whether it is a key."""
+    whole: str | None = None
+    """The words that stand for all of it, where no part of it may be passed on."""
+
+
+def text_block(words: str) -> Any:
+    """A block of text as most protocols write it."""
+    return {"type": "text", "text": words}
+
+
+async def cleaned(
+    value: Any,
+    judge: Judge,
+    *,
+    picture: JudgePicture | None = None,
+    leave_out: LeaveOut | None = None,
+    block: Callable[[str], Any] = text_block,
+    names: Judge | None = None,
+) -> Cleaned:
+    """The value as it may be passed on. If others still hold the value, give a copy of it
+    (``still``); where there is none, one that reads otherwise after it was judged is withheld.
+
+    ``picture`` judges pictures, which without it cannot be judged; ``block`` replaces a block with a picture;
+    ``names`` judges names and ids that are left out, where they are a sentence together.
+    """
+    reading = read_strings(value, leave_out)
+    words: dict[tuple[Path, bool], Any] = {}
+    unread = list(reading.unread)
+    for shown in reading.pictures:
+        if picture is None:
+            unread.append(UnreadPart(shown.path, "is a picture"))
+        elif (held := await picture(shown.data)) is not None:
+            place = _block_around(value, shown.path)
+            words[place or (), False] = held if not place else block(held) if place != shown.path else held
+    words |= {(part.path, False): UNREADABLE.format(why=part.why) for part in unread}
+    for group in _cleaning_groups(reading):
+        whole = await _places(group, judge, words)
+        if whole is not None:
+            return Cleaned(whole, (((), False),), whole)
+    if names is not None and reading.names and (whole := await names(reading.names)) != reading.names:
+        return Cleaned(whole, (((), False),), whole)
+    if read_strings(value, leave_out) != reading:
+        whole = UNREADABLE.format(why="changes while it is read")
+        return Cleaned(whole, (((), False),), whole)
+    if ((), False) in words:
+        return Cleaned(words[(), False], (((), False),), words[(), False])
+    return Cleaned(replaced(value, words), tuple(words))
+
+
+def _block_around(value: Any, path: Path) -> Path:
+    """The path of the innermost block of a message that holds a picture; the picture's own where there is none."""
+    found = path
+    for depth, step in enumerate(path):
+        if isinstance(value, Mapping) and "image" in str(value.get("type", "")):
+            found = path[:depth]
+        inner: Any = value if isinstance(value, (Mapping, list, tuple)) else {step: None}
+        value = inner[step]
+    return found
+
+
+def _cleaning_groups(reading: ReadStrings) -> list[tuple[Found, ...]]:
+    """All strings, or as many at a time as may be judged as one text."""
+    groups: list[list[Found]] = [[]]
+    size = 0
+    for found in reading.texts:
+        if groups[-1] and size + len(found.text) > MOST_TOGETHER:
+            groups.append([])
+            size = 0
+        groups[-1].append(found)
+        size += len(found.text) + 1
+    return [tuple(group) for group in groups if group]
+
+
+async def _places(group: tuple[Found, ...], judge: Judge, words: dict[tuple[Path, bool], Any]) -> str | None:
+    """Fill in the replacements by place; returns the words for the whole if no single place can be found."""
+    text = joined(group)
+    if not text.strip():
+        return None
+    instead_of_all = await judge(text)
+    if instead_of_all == text:
+        return None
+    if len({(found.path, found.is_key) for found in group}) == 1:
+        words[group[0].path, group[0].is_key] = instead_of_all
+        return None
+    if len(group) > MOST_PIECES:
+        return instead_of_all
+    rest = []
+    for found in group:
+        piece = found.text if found.text.strip() else ""
+        instead = await judge(piece) if piece else piece
+        if instead != piece:
+            words[found.path, found.is_key] = instead
+        elif (found.path, found.is_key) not in words:
+            rest.append(found)
+    if len(rest) == len(group):
+        return instead_of_all  # harmful only together
+    left = joined(tuple(rest))
+    return instead_of_all if left.strip() and await judge(left) != left else None
+
+
+# The fields that cannot carry text, by dialect: every reading of strings leaves them out. One table.
+#
+# A field is left out only while its value looks as the table says: an id with a space in it is read like any string.
+# Base64 is left out where no model reads it as text; pictures are judged as pictures.
+
+ID = re.compile(r"[A-Za-z0-9_.:/|+=@\-]{1,200}")
+WORD = re.compile(r"[A-Za-z0-9_.:/\-]{1,64}")
+BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+
+_IDS = ("id", "call_id", "tool_call_id", "tool_use_id", "item_id", "response_id", "previous_response_id", "file_id",
+        "container_id", "request_id", "model", "system_fingerprint", "encrypted_index", "encrypted_content",
+        "signature", "etag", "run_id", "parent_run_id", "thread_id")  # fmt: skip
+_WORDS = ("type", "role", "object", "status", "finish_reason", "stop_reason", "service_tier", "detail", "media_type",
+          "mime_type", "format", "effort", "verbosity", "truncation", "modality", "tool_choice", "include",
+          "ttl", "model_provider", "model_name", "native_finish_reason", "name")  # fmt: skip
+_KEYS = """
+    messages role content name tool_calls tool_call_id function arguments type id index text image_url url detail
+    model stream choices message delta finish_reason logprobs usage prompt_tokens completion_tokens total_tokens created
+    object system_fingerprint service_tier refusal reasoning_content annotations audio input output instructions tools
+    parameters properties required description strict response_format json_schema schema tool_choice temperature top_p
+    max_tokens max_completion_tokens max_output_tokens n stop seed user metadata store stream_options include_usage
+    parallel_tool_calls reasoning effort summary item_id output_index content_index sequence_number item part response
+    status incomplete_details reason error code param created_at call_id action command env system max_tokens_to_sample
+    thinking signature source media_type data title context citations cache_control ttl stop_reason stop_sequence
+    input_tokens output_tokens cache_creation_input_tokens cache_read_input_tokens content_block partial_json
+    tool_use_id is_error additional_kwargs response_metadata example invalid_tool_calls usage_metadata artifact args
+    page_content prediction documents prompt variables version items enum additionalProperties anyOf default results
+    outputs logs server_label custom token bytes logprob top_logprobs completion_tokens_details reasoning_tokens
+    prompt_tokens_details cached_tokens input_tokens_details output_tokens_details audio_tokens
+    step parents writes run_id thread_id token_usage model_name model_provider input_token_details output_token_details
+    accepted_prediction_tokens rejected_prediction_tokens native_finish_reason provider
+"""
+
+_FIELDS = {**dict.fromkeys(_IDS, ID), **dict.fromkeys(_WORDS, WORD)}
+LEFT_OUT: Mapping[str, Mapping[str, re.Pattern[str]]] = MappingProxyType(
+    {
+        "openai-chat": _FIELDS | {"data": BASE64},
+        "openai-responses": _FIELDS | {"encrypted_content": BASE64},
+        "anthropic": _FIELDS | {"signature": BASE64, "encrypted_content": BASE64, "encrypted_index": BASE64},
+        "langchain": _FIELDS | dict.fromkeys(("checkpoint_ns", "checkpoint_id", "source", "langgraph_node"), ID),
+        "mcp": {"type": WORD, "mimeType": WORD, "mime_type": WORD, "role": WORD},
+        "plain": {},
+    }
+)
+"""Dialect -> name of a field -> the form of its value while it carries no text."""
+PROTOCOL_KEYS = frozenset(_KEYS.split())
+"""Keys that the protocols themselves use; any other key is read."""
+
+
+def left_out(dialect: str) -> LeaveOut:
+    """The parts of a dialect's requests and answers that cannot carry text."""
+    table, keys = LEFT_OUT[dialect], PROTOCOL_KEYS if dialect != "plain" else frozenset()
+
+    def leave(path: Path, value: Any) -> bool:
+        if path[-1] == KEY:
+            return isinstance(value, str) and value in keys
+        shape = table.get(_name(path))
+        return shape is not None and isinstance(value, str) and cannot_carry_text(value, shape)
+
+    return leave
+
+
+def cannot_carry_text(value: str, shape: re.Pattern[str]) -> bool:
+    """Whether a string has the shape of an id, word or code, and is no sentence in disguise."""
+    return shape.fullmatch(value) is not None and len(words_of(value)) < FEWEST_WORDS
+
+
+def _name(path: Path) -> str:
+    """The last key of a path; items of a list count as the list."""
+    return next((step for step in reversed(path) if isinstance(step, str)), "")

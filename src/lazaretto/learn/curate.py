@@ -1,22 +1,29 @@
-"""The Curator: reads cases the panel got wrong, writes the lesson, previews its effect, and lets it go live.
-
-It works in hindsight, with the truth at hand. A language model writes the lesson, or it is taken from the debate: spans
-and precedents of the side that was right. A lesson passes the library's screens like any case.
-"""
+"""The Curator: reads cases the panel got wrong, writes the lesson, previews its effect, and lets it go live."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import orjson
+
+from lazaretto.errors import InputError
 from lazaretto.gates.content import parsing, prompts
 from lazaretto.gates.content.chat_roles import RoleModel
-from lazaretto.gates.content.debate import TWO_ROUNDS, DebateSettings, Transcript, hold_debates
-from lazaretto.gates.content.panel import Panel
-from lazaretto.gates.content.quoting import Quoter
-from lazaretto.gates.content.records import Case, Content, Label, Outcome, PreparedContent
+from lazaretto.gates.content.debate import DEBATE, TWO_ROUNDS, DebateSettings, Transcript, hold_debates
+from lazaretto.gates.content.prompts import Quoter
+from lazaretto.gates.content.records import Case, Content, Label, Outcome, Panel, PreparedContent
+from lazaretto.ledger import Ledger
+from lazaretto.ledger.reader import standing_events
 from lazaretto.models.protocol import Message
+from lazaretto.types import BY_PERSON, COPY_OF, EventKind, Observation, Ruling
+
+# The Curator: reads cases the panel got wrong, writes the lesson, previews its effect, and lets it go live.
+#
+# It works in hindsight, with the truth at hand. A language model writes the lesson, or it is taken from the debate:
+# spans and precedents of the side that was right. A lesson passes the library's screens like any case.
 
 _CUE_CHARS = 80
 
@@ -193,3 +200,157 @@ def _tally(labels: Mapping[str, tuple[Label, bool]], sample: Sequence[LabelledCo
         sum(p is Label.SAFE and t is Label.UNSAFE for p, t in pairs),
         sum(labels[s.content.id][1] for s in sample),
     )
+
+
+# Reviews: people's labels and upheld appeals in the ledger, as cases for the Curator.
+
+_TRUTH = {"harmful": Label.UNSAFE, "benign": Label.SAFE}
+
+
+def reviewed(ledger: Ledger) -> list[FailedCase]:
+    """Every item that a person labelled and the gates ruled on, confirmed or overturned, with its recorded debate.
+
+    An appeal without a label is open and teaches nothing.
+    """
+    labels = standing_events(ledger, [EventKind.LABELLED])
+    labelled = dict.fromkeys(event.subject for event in labels if COPY_OF not in (event.body or {}))
+    return [case for item in labelled if (case := review_of(item, ledger)) is not None]
+
+
+def review_of(item: str, ledger: Ledger, condemned: bool = False) -> FailedCase | None:
+    """One item with its label (or unsafe where a repair ``condemned`` it) and the ruling of the gates.
+
+    A picture is represented by the text that the debate's vision model and OCR wrote about it; without any text it
+    cannot be a precedent.
+    """
+    decision: Mapping[str, Any] | None = None
+    label, source = "", "repair"
+    kinds = (EventKind.RULED, EventKind.LABELLED, EventKind.APPEALED)
+    for event in standing_events(ledger, kinds, subject=item):
+        if event.body is None:
+            continue
+        if event.kind is EventKind.LABELLED:
+            label, source = str(event.body.get("label")), "appeal" if source == "appeal" else "review"
+        elif event.kind is EventKind.APPEALED:
+            source = "appeal"
+        # a label is recorded as a ruling, too; and a gate that could not answer has no opinion to correct
+        elif not str(event.body.get("rule", "")).startswith((BY_PERSON, "fail:")):
+            decision = event.body
+    truth = _TRUTH.get(label) or (Label.UNSAFE if condemned else None)
+    if truth is None or decision is None:
+        return None
+    held = Ruling.from_label(str(decision["ruling"])) > Ruling.WARN
+    observation = ledger.item(item)
+    debate = _debate(decision)
+    content = Content(item, observation.text, description=_description(debate))
+    if not (content.text.strip() or content.description.strip()):
+        return None
+    report = dict(debate) if debate.get("transcript") else _quoted(decision, observation)
+    if not str(decision["rule"]).startswith(
+        "content:"
+    ):  # the debate let it pass, or was not asked: another gate held it
+        report["rule"] = decision["rule"]
+    return FailedCase(content, truth, Label.UNSAFE if held else Label.SAFE, report, source)
+
+
+def _evidence(decision: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for verdict in decision.get("verdicts", ()):
+        yield from verdict.get("evidence", ())
+
+
+def _debate(decision: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The transcript that the ruling was recorded with; empty where no debate was held."""
+    return next((e["data"] for e in _evidence(decision) if e.get("kind") == DEBATE), {})
+
+
+def _description(debate: Mapping[str, Any]) -> str:
+    return "\n".join(part for key in ("description", "read_text") if (part := str(debate.get(key) or "").strip()))
+
+
+def _quoted(decision: Mapping[str, Any], observation: Observation) -> dict[str, Any]:
+    """Without a debate: the quotes of the gates. Gates quote evidence against an item, so this is the strict side."""
+    quotes = []
+    for evidence in _evidence(decision):
+        data = evidence.get("data", {})
+        if evidence.get("kind") == "span":
+            span = observation.text[data["start"] : data["end"]] if data.get("view") == "plain" else ""
+            quotes.append(str(data.get("quote") or span))
+    risk = float(decision.get("risk", 0.5))
+    speech = {"role": "strict", "round": 1, "score": risk, "argument": "", "quotes": [q for q in quotes if q.strip()]}
+    taxonomy = [t for verdict in decision.get("verdicts", ()) for t in verdict.get("taxonomy", ())]
+    transcript = [speech] if speech["quotes"] else []
+    return {"rule": decision.get("rule", ""), "transcript": transcript, "taxonomy": taxonomy}
+
+
+# Loader of the public Aetheria case files and of AIR-Bench, from a path the user names. Nothing of them ships here.
+
+_LABELS = {"1": Label.UNSAFE, "0": Label.SAFE, "unsafe": Label.UNSAFE, "safe": Label.SAFE, "risky": Label.UNSAFE}
+_HAZARDS: Mapping[str, str] = {
+    "Bias & Discrimination": "S10",
+    "Intellectual Property": "S8",
+    "Privacy Protection": "S7",
+    "Psychological Health": "S11",
+}
+"""Where the benchmark's categories and MLCommons hazards say the same; others carry none rather than a wrong one."""
+
+
+def read_rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """(place, row) of every JSON line of a file, or of every ``*.jsonl`` file of a folder, in order."""
+    files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+    if not files or not files[0].is_file():
+        raise InputError("path", f"no JSON lines file at {path}", "Give a .jsonl file or a folder that holds some")
+    for file in files:
+        for number, line in enumerate(file.read_bytes().splitlines(), 1):
+            if not line.strip():
+                continue
+            where = f"{file.name} line {number}"
+            try:
+                row = orjson.loads(line)
+            except orjson.JSONDecodeError as error:
+                raise InputError(where, f"not JSON ({error})", "One JSON object per line") from None
+            if not isinstance(row, dict):
+                raise InputError(where, "not an object", "One JSON object per line")
+            yield where, row
+
+
+def _label(row: Mapping[str, Any], where: str, absent: Label | None = None) -> Label:
+    value = row.get("label", row.get("true_label"))
+    if value is None and absent is not None:
+        return absent
+    found = _LABELS.get(str(value).strip().lower())
+    if found is None:
+        raise InputError(where, f"label {value!r}", "Use 1 or unsafe, 0 or safe")
+    return found
+
+
+def _content(row: Mapping[str, Any]) -> tuple[str, str]:
+    return str(row.get("text") or row.get("excerpt") or ""), str(row.get("description") or "")
+
+
+def case_rows(path: Path) -> list[Case]:
+    """The cases of the library files. Source labels, risks and votes never become part of a case's content."""
+    cases = []
+    for where, row in read_rows(path):
+        text, description = _content(row)
+        if not (text.strip() or description.strip()):
+            raise InputError(where, "neither text nor description", "A case needs content")
+        # the public case files leave the label of safe cases out; only a file that names its origin is read that way
+        label = _label(row, where, Label.SAFE if row.get("origin") else None)
+        hazard = _HAZARDS.get(str(row.get("category") or ""))
+        cues = tuple(str(c).strip() for c in row.get("key_cues") or () if str(c).strip())[:6]
+        summary = str(row.get("summary") or "").strip()[:600]
+        hazards = (hazard,) if hazard and label is Label.UNSAFE else ()
+        cases.append(Case(label, text, description, hazards, cues, summary, "air-bench"))
+    return cases
+
+
+def labelled_rows(path: Path) -> list[LabelledContent]:
+    """Benchmark items with their truth; ids must be unique."""
+    items: dict[str, LabelledContent] = {}
+    for where, row in read_rows(path):
+        key = str(row.get("id") or "")
+        if not key or key in items:
+            raise InputError(where, f"id {key!r} is missing or occurs twice", "Give every item its own id")
+        text, description = _content(row)
+        items[key] = LabelledContent(Content(key, text, description=description), _label(row, where))
+    return list(items.values())

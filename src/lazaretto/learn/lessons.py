@@ -13,9 +13,8 @@ from typing import Any
 
 from lazaretto.gates.protocol import REPAIR, UNDONE, WITHDRAWN
 from lazaretto.ledger import Ledger
-from lazaretto.ledger.item_state import restored_by
-from lazaretto.ledger.standing import standing_events
-from lazaretto.ledger.tail import Tail
+from lazaretto.ledger.edges import restored_by
+from lazaretto.ledger.reader import Tail, standing_events
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.provenance.taint_rulings import Teach
 from lazaretto.types import COPY_OF, MACHINE, Channel, Event, EventKind, Evidence, Observation, Ruling, Verdict

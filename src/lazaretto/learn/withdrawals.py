@@ -1,6 +1,6 @@
 """Taking back a person's decision: items and block list return to their state before it.
 
-Nothing is removed: a ``WITHDRAWN`` event per item names the events that count no longer (``ledger/standing.py``), and
+Nothing is removed: a ``WITHDRAWN`` event per item names the events that count no longer (``ledger/reader.py``), and
 the block list is put back in the same transaction. Items that cannot be put back stay, and the result names them.
 """
 
@@ -16,10 +16,10 @@ from lazaretto.gates.engine.thresholds import SUBJECT as THRESHOLDS
 from lazaretto.identity import Identity, require_not_own
 from lazaretto.learn.alignment import Aligned, Alignment
 from lazaretto.learn.lessons import Lessons
-from lazaretto.ledger import ItemState, Ledger, changes_of, fingerprints, with_change
+from lazaretto.ledger import ItemState, Ledger, changes_of, refs, with_change
+from lazaretto.ledger.edges import restored_by
 from lazaretto.ledger.history import states_before
-from lazaretto.ledger.item_state import restored_by
-from lazaretto.ledger.standing import standing_events, taken_back, withdrawn
+from lazaretto.ledger.reader import standing_events, taken_back, withdrawn
 from lazaretto.provenance import taint
 from lazaretto.provenance.taint_rulings import TaintRulings, log_acts
 from lazaretto.types import BY_PERSON, COPY_OF, MACHINE, Draft, Event, EventKind
@@ -311,9 +311,9 @@ class Withdrawals:
             *(draft for item in self._dropped(labelled) for draft in self._known_before(item, labelled.seq)),
         ]
 
-    def _changes(self, item: str) -> list[tuple[int, fingerprints.FingerprintChange]]:
-        events = self._ledger.events(subject=fingerprints.ABOUT + item, kinds=(EventKind.NOTED,))
-        changes = ((event.seq, fingerprints.change_of(event.subject, event.body)) for event in events)
+    def _changes(self, item: str) -> list[tuple[int, refs.FingerprintChange]]:
+        events = self._ledger.events(subject=refs.FINGERPRINTS_ABOUT + item, kinds=(EventKind.NOTED,))
+        changes = ((event.seq, refs.change_of(event.subject, event.body)) for event in events)
         return [(seq, change) for seq, change in changes if change is not None]
 
     def _known_before(self, item: str, seq: int) -> list[Draft]:
@@ -323,9 +323,9 @@ class Withdrawals:
             return []
         labels = dict.fromkeys(before.values())
         return [
-            fingerprints.forgotten(item),
+            refs.forgotten(item),
             *(
-                fingerprints.marked([key for key, known_label in before.items() if known_label == label], item, label)
+                refs.marked([key for key, known_label in before.items() if known_label == label], item, label)
                 for label in labels
             ),
         ]
@@ -341,7 +341,7 @@ class Withdrawals:
         keys: Collection[tuple[str, str]] = ()
         dropped: dict[str, int] = {}
         for event in self._ledger.events(after=labelled.seq, kinds=(EventKind.NOTED,)):
-            change = fingerprints.change_of(event.subject, event.body)
+            change = refs.change_of(event.subject, event.body)
             if change is not None and change.label is None:
                 dropped.setdefault(change.item, event.seq)
             elif change is not None and change.item == labelled.subject:
@@ -417,7 +417,7 @@ def _together(done: Withdrawal, aligned: Aligned) -> Withdrawal:
     )
 
 
-def _known(changes: Sequence[fingerprints.FingerprintChange]) -> dict[tuple[str, str], str]:
+def _known(changes: Sequence[refs.FingerprintChange]) -> dict[tuple[str, str], str]:
     """The fingerprints of an item after some changes, each with its label."""
     known: dict[tuple[str, str], str] = {}
     for change in changes:

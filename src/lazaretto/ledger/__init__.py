@@ -1,12 +1,11 @@
 """The ledger: the append-only record of the items and actions of agents. A changed or missing event is detected."""
 
-from lazaretto.ledger.checkpoints import Checkpoint, ConsistencyProof
+from lazaretto.ledger.checkpoints import Checkpoint, ConsistencyProof, PublicKey, SigningKey
 from lazaretto.ledger.drafts import observation_of, seen_draft
-from lazaretto.ledger.fingerprints import Fingerprint
-from lazaretto.ledger.item_state import ItemState, changes_of, with_change
+from lazaretto.ledger.edges import ItemState, changes_of, with_change
 from lazaretto.ledger.ledger import Ledger
 from lazaretto.ledger.rebuild import Rebuilt
-from lazaretto.ledger.signing import PublicKey, SigningKey
+from lazaretto.ledger.refs import Fingerprint
 from lazaretto.ledger.store import Store
 from lazaretto.ledger.verify import Verification
 

@@ -11,13 +11,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from lazaretto.errors import InputError, UnknownItem
-from lazaretto.ledger import driver, fingerprints, search, vectors
+from lazaretto.ledger import driver, search, vectors
+from lazaretto.ledger import refs as fingerprints
 from lazaretto.ledger import refs as foreign
+from lazaretto.ledger.chain import GENESIS, EventRow, EventRows, Linker, body_digest, fresh_salts
 from lazaretto.ledger.drafts import Batch
 from lazaretto.ledger.driver import chunks, gc_paused
-from lazaretto.ledger.edges import edge_fields
-from lazaretto.ledger.encoding import GENESIS, EventRow, EventRows, Linker, body_digest, fresh_salts
-from lazaretto.ledger.item_state import CHANGING, FIELDS, changes_of
+from lazaretto.ledger.edges import CHANGING, FIELDS, changes_of, edge_fields
 from lazaretto.ledger.schema import blob_refs, edges, events, items, refs
 from lazaretto.types import Channel, EventKind
 

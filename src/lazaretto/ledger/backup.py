@@ -12,8 +12,8 @@ import orjson
 from lazaretto.errors import ChainBroken, InputError
 from lazaretto.files import write_file
 from lazaretto.ledger import transfer
+from lazaretto.ledger.checkpoints import PublicKey
 from lazaretto.ledger.ledger import Ledger
-from lazaretto.ledger.signing import PublicKey
 from lazaretto.ledger.store import Store
 from lazaretto.types import Head
 

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from lazaretto.errors import InputError
-from lazaretto.ledger.encoding import check_times, decode_body, encode_body
+from lazaretto.ledger.chain import check_times, decode_body, encode_body
 from lazaretto.ledger.refs import check_ref
 from lazaretto.names import check_name, check_names, check_principal
 from lazaretto.types import Channel, Draft, EventKind, MemoryFields, Observation, Ref, Ruling, SourceClass, plain

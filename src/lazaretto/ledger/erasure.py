@@ -12,12 +12,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from lazaretto.errors import InputError, UnknownItem
-from lazaretto.ledger import blobs, fingerprints, refs, search, vectors
+from lazaretto.ledger import contents, refs, search, vectors
 from lazaretto.ledger.appending import insert_sql, lock_head, write_batch
+from lazaretto.ledger.chain import EventRows, Linker, event_from
 from lazaretto.ledger.drafts import Batch
-from lazaretto.ledger.edges import edges_of
-from lazaretto.ledger.encoding import EventRows, Linker, event_from
-from lazaretto.ledger.item_state import held_sql
+from lazaretto.ledger.edges import edges_of, held_sql
 from lazaretto.ledger.schema import edges, events, items
 from lazaretto.types import Channel, Edge, Event, EventKind, plain
 
@@ -62,7 +61,7 @@ def erase_subjects(
         ).first()
         named = [subject, refs.ABOUT + subject, vectors.ABOUT + subject]
         if not keep_known:
-            named.append(fingerprints.ABOUT + subject)
+            named.append(refs.FINGERPRINTS_ABOUT + subject)
         about = _events_about(connection, tenant, namespace, named)
         if item is None and not any(map(_holds_content, about)):
             raise UnknownItem(subject, namespace)
@@ -74,7 +73,7 @@ def erase_subjects(
         texts.extend(_indexed(full))
         _remove_bodies(connection, tenant, full)
         if not keep_known:
-            fingerprints.forget(connection, tenant, subject)
+            refs.forget(connection, tenant, subject)
         tombstones.append(
             _tombstone(subject, reason, by, full, *(("", False) if item is None else (item[0], bool(item[2]))))
         )
@@ -84,7 +83,7 @@ def erase_subjects(
     search.drop(connection, tenant, texts)
     vectors.drop(connection, tenant, subjects)
     refs.drop(connection, tenant, subjects)
-    blobs.drop_unused(connection, tenant, images)
+    contents.drop_unused(connection, tenant, images)
     return linked
 
 

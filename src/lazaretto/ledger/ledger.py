@@ -18,36 +18,28 @@ import sqlalchemy as sa
 
 from lazaretto.errors import InputError, StaleState, UnknownItem
 from lazaretto.kept_texts import forget
-from lazaretto.ledger import (
-    blobs,
-    erasure,
-    fingerprints,
-    merkle,
-    queries,
-    rebuild,
-    refs,
-    transfer,
-    vectors,
-    verify,
-)
+from lazaretto.ledger import chain, contents, erasure, queries, rebuild, refs, transfer, vectors, verify
 from lazaretto.ledger.appending import append_batch, lock_head
+from lazaretto.ledger.chain import GENESIS, Linker, check_time
 from lazaretto.ledger.checkpoints import (
     WITNESSED,
     Checkpoint,
     ConsistencyProof,
+    PublicKey,
+    SigningKey,
     Witness,
     checkpoint_from,
+    handover,
+    head_statement,
     witness_at,
 )
 from lazaretto.ledger.drafts import check_drafts, seen_draft
 from lazaretto.ledger.driver import gc_paused, translate
-from lazaretto.ledger.encoding import GENESIS, Linker, check_time
-from lazaretto.ledger.item_state import ItemState
+from lazaretto.ledger.edges import ItemState
 from lazaretto.ledger.lease import Lease
 from lazaretto.ledger.reader import LedgerReader
 from lazaretto.ledger.rebuild import Rebuilt
 from lazaretto.ledger.schema import events, signatures
-from lazaretto.ledger.signing import PublicKey, SigningKey, handover, head_statement
 from lazaretto.ledger.store import CommitUnsure, Store
 from lazaretto.ledger.vectors import ClaimRow, KeptClaims, VectorIndex
 from lazaretto.ledger.verify import Verification
@@ -272,8 +264,8 @@ class Ledger(LedgerReader):
         if recorded:
             last = recorded[-1]  # each is made from its row when it is asked for
             before = last.seq - len(recorded)
-            if merkle.kept_of(before) != merkle.kept_of(last.seq):
-                merkle.extend(connection, self._sure_tenant(connection), before, last.seq)
+            if chain.kept_of(before) != chain.kept_of(last.seq):
+                chain.extend(connection, self._sure_tenant(connection), before, last.seq)
             if self._key is not None:
                 self._sign(connection, self._key, last)
         return recorded
@@ -322,7 +314,7 @@ class Ledger(LedgerReader):
         with self._store.reading(snapshot=True) as connection:
             tenant = self._tenant(connection)
             seq, last = queries.last_event(connection, self.namespace) or (0, GENESIS)
-            root = merkle.root(merkle.stored_node(connection, tenant or 0), 0, seq)
+            root = chain.root(chain.stored_node(connection, tenant or 0), 0, seq)
         made = Checkpoint(self.namespace, seq, last.hex(), root.hex(), time.time())
         if self._key is None:
             return made
@@ -337,7 +329,7 @@ class Ledger(LedgerReader):
                 raise InputError(
                     "checkpoint", f"{old.seq} to {new.seq} is no stretch of this chain", "Give older, newer"
                 )
-            path = merkle.prove(merkle.stored_node(connection, tenant), old.seq, new.seq)
+            path = chain.prove(chain.stored_node(connection, tenant), old.seq, new.seq)
         return ConsistencyProof(old.seq, new.seq, tuple(node.hex() for node in path))
 
     def configure_signing(self, rules: LedgerProofPolicy) -> Ledger:
@@ -474,13 +466,13 @@ class Ledger(LedgerReader):
 
     def put_blob(self, data: bytes) -> str:
         """Store bytes once, also when other items have them; returns their content address (sha256 in hex)."""
-        checked = blobs.check_blob(data)
-        return self._repeatable(lambda c: blobs.put(c, self._sure_tenant(c), checked))
+        checked = contents.check_blob(data)
+        return self._repeatable(lambda c: contents.put(c, self._sure_tenant(c), checked))
 
     @contextmanager
     def lent_blob(self, data: bytes) -> Iterator[str]:
         """The content address of bytes that ``blob`` gives while the block runs, and that are never stored."""
-        checked = blobs.check_blob(data)
+        checked = contents.check_blob(data)
         digest = hashlib.sha256(checked).hexdigest()
         with self._lending:
             self._lent[digest] = (checked, self._lent.get(digest, (checked, 0))[1] + 1)
@@ -498,7 +490,7 @@ class Ledger(LedgerReader):
         if lent is not None:
             return lent[0]
         with self._store.reading() as connection:
-            data = blobs.get(connection, self._tenant(connection), digest)
+            data = contents.get(connection, self._tenant(connection), digest)
         if data is None:
             raise UnknownItem(digest, self.namespace, "blob")
         return data
@@ -508,14 +500,14 @@ class Ledger(LedgerReader):
         check_name(item, "item")
         check_name(verdict_label, "verdict_label")
         if keys:
-            self.append([fingerprints.marked(keys, item, verdict_label)])
+            self.append([refs.marked(keys, item, verdict_label)])
 
     def drop_fingerprints(self, item: str) -> int:
         """Drop the fingerprints of an item; how many there were."""
         with self._store.reading() as connection:
-            count = fingerprints.count(connection, self._tenant(connection), item)
+            count = refs.count(connection, self._tenant(connection), item)
         if count:
-            self.append([fingerprints.forgotten(item)])
+            self.append([refs.forgotten(item)])
         return count
 
     # claims

@@ -10,11 +10,10 @@ from weakref import WeakKeyDictionary
 import sqlalchemy as sa
 
 from lazaretto.ledger import driver, search
+from lazaretto.ledger.chain import EventRow, event_from
 from lazaretto.ledger.drafts import observation_of
 from lazaretto.ledger.driver import chunks
-from lazaretto.ledger.edges import EdgeColumns, EdgeEnd
-from lazaretto.ledger.encoding import EventRow, event_from
-from lazaretto.ledger.item_state import STRICTEST_SHOWN, ItemState, held_sql, visible_sql
+from lazaretto.ledger.edges import STRICTEST_SHOWN, EdgeColumns, EdgeEnd, ItemState, held_sql, visible_sql
 from lazaretto.ledger.schema import blob_refs, blobs, edges, events, heads, items, known
 from lazaretto.ledger.store import COMMITTED, Store
 from lazaretto.types import Channel, Edge, EdgeKind, Event, EventKind, Observation, Ruling

@@ -13,15 +13,13 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from lazaretto.errors import ChainBroken, StoreDamaged
-from lazaretto.ledger import merkle, migrations, search, vectors
+from lazaretto.ledger import chain, migrations, search, vectors
 from lazaretto.ledger.appending import DerivedTables, insert_sql, lock_head
-from lazaretto.ledger.chain import event_of, fault_in
-from lazaretto.ledger.derived_check import ClaimsOfItem, stored_claims
-from lazaretto.ledger.encoding import GENESIS, Linker
-from lazaretto.ledger.replay import ExpectedTables
+from lazaretto.ledger.chain import GENESIS, Linker, event_of, fault_in
+from lazaretto.ledger.checkpoints import PublicKey
+from lazaretto.ledger.derived_check import ClaimsOfItem, ExpectedTables, stored_claims
+from lazaretto.ledger.migrations import fault_in_schema
 from lazaretto.ledger.schema import blob_refs, blobs, claims, edges, items, known, migrations_table, refs, tree
-from lazaretto.ledger.schema_check import fault_in_schema
-from lazaretto.ledger.signing import PublicKey
 from lazaretto.ledger.verify import Verification, stored_events, verify
 from lazaretto.types import Event
 
@@ -107,7 +105,7 @@ def _replay(
     derived.write(connection)
     if (seq, prev) != head:
         raise ChainBroken(namespace, seq, "the head in lz_heads is not that of the last event: restore a backup")
-    merkle.extend(connection, tenant, 0, seq)
+    chain.extend(connection, tenant, 0, seq)
     if connection.dialect.name == "sqlite":  # has FTS5 write what it still holds in memory
         connection.exec_driver_sql("SAVEPOINT lz_written")
         connection.exec_driver_sql("RELEASE lz_written")

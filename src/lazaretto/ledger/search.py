@@ -17,7 +17,7 @@ from sqlalchemy import exc
 
 from lazaretto.ledger import driver
 from lazaretto.ledger.driver import chunks
-from lazaretto.ledger.item_state import visible_sql
+from lazaretto.ledger.edges import visible_sql
 from lazaretto.ledger.schema import events, heads, items
 from lazaretto.types import EventKind
 
@@ -71,7 +71,7 @@ def build(connection: sa.Connection) -> None:
 
 
 def _memories(connection: sa.Connection, tenant: int) -> Iterator[list[tuple[int, str]]]:
-    from lazaretto.ledger.encoding import decode_body
+    from lazaretto.ledger.chain import decode_body
 
     after = 0
     while True:

@@ -17,13 +17,11 @@ import sqlalchemy as sa
 
 from lazaretto.errors import ChainBroken, InputError, StoreUnavailable
 from lazaretto.files import replacing
-from lazaretto.ledger import blobs, merkle, vectors
+from lazaretto.ledger import chain, contents, vectors
 from lazaretto.ledger.appending import DerivedTables, insert_sql, lock_head, write_events
-from lazaretto.ledger.chain import StoredEvent, event_of, fault_in
-from lazaretto.ledger.checkpoints import Checkpoint
-from lazaretto.ledger.encoding import GENESIS, Linker
+from lazaretto.ledger.chain import GENESIS, Linker, StoredEvent, event_of, fault_in
+from lazaretto.ledger.checkpoints import Checkpoint, PublicKey
 from lazaretto.ledger.schema import blob_refs, claims, events, heads, signatures
-from lazaretto.ledger.signing import PublicKey
 from lazaretto.ledger.verify import verify
 from lazaretto.names import check_name
 from lazaretto.types import Head, plain
@@ -56,7 +54,7 @@ def _lines(connection: sa.Connection, namespace: str) -> Iterator[dict[str, Any]
     tenant, seq, last = (None, 0, GENESIS) if row is None else (row.tenant, row.seq, bytes(row.hash))
     yield {"lazaretto": "ledger", "format": FORMAT, "head": plain(Head(namespace, seq, last.hex()))}
     for (digest,) in connection.execute(sa.select(blob_refs.c.digest).where(blob_refs.c.tenant == tenant)).all():
-        data = blobs.get(connection, tenant, digest) or b""
+        data = contents.get(connection, tenant, digest) or b""
         yield {"blob": digest, "data": base64.b64encode(data).decode()}
     query = sa.select(events).where(events.c.tenant == tenant).order_by(events.c.seq)
     for event in connection.execution_options(yield_per=500).execute(query):
@@ -182,7 +180,7 @@ class Importer:
             raise InputError("path", f"{self._path} ends too early", "Export it again")
         _write_beside(connection, beside)
         head = lock_head(connection, self._namespace)
-        merkle.extend(connection, tenant, 0, 0 if head is None else head[1])
+        chain.extend(connection, tenant, 0, 0 if head is None else head[1])
         if connection.dialect.name == "sqlite":  # has FTS5 write what it still holds in memory
             connection.exec_driver_sql("SAVEPOINT lz_written")
             connection.exec_driver_sql("RELEASE lz_written")
@@ -226,7 +224,7 @@ class Importer:
             data = base64.b64decode(line["data"], validate=True)
         except (KeyError, TypeError, binascii.Error):
             raise InputError("path", f"{self._path}: blob {line['blob']!r} cannot be read") from None
-        if blobs.put(connection, tenant, data) != line["blob"]:
+        if contents.put(connection, tenant, data) != line["blob"]:
             raise InputError("path", f"{self._path}: blob {line['blob']!r} was altered")
 
 

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from lazaretto.errors import InputError
 from lazaretto.ledger import driver
+from lazaretto.ledger.chain import decode_body
 from lazaretto.ledger.driver import chunks
-from lazaretto.ledger.encoding import decode_body
-from lazaretto.ledger.item_state import visible_sql
+from lazaretto.ledger.edges import visible_sql
 from lazaretto.ledger.schema import claims, events
 from lazaretto.types import EventKind
 

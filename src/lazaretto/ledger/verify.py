@@ -15,16 +15,12 @@ import sqlalchemy as sa
 
 from lazaretto.errors import InputError, StoreDamaged
 from lazaretto.ledger import search
-from lazaretto.ledger.chain import StoredEvent, event_of, fault_in
-from lazaretto.ledger.checkpoints import Checkpoint
-from lazaretto.ledger.derived_check import DerivedCheck, VerifyFault, bytes_of, stream
+from lazaretto.ledger.chain import GENESIS, Builder, Linker, StoredEvent, event_of, fault_in
+from lazaretto.ledger.checkpoints import Checkpoint, PublicKey, SigningKeys, head_statement
+from lazaretto.ledger.derived_check import DerivedCheck, ExpectedTables, VerifyFault, bytes_of, stream
 from lazaretto.ledger.edges import edges_of
-from lazaretto.ledger.encoding import GENESIS, Linker
-from lazaretto.ledger.merkle import Builder
-from lazaretto.ledger.replay import ExpectedTables
+from lazaretto.ledger.migrations import fault_in_schema
 from lazaretto.ledger.schema import blob_refs, blobs, events, heads, metadata
-from lazaretto.ledger.schema_check import fault_in_schema
-from lazaretto.ledger.signing import PublicKey, SigningKeys, head_statement
 from lazaretto.types import Event, EventKind, Head, NeitherTrueNorFalse
 
 

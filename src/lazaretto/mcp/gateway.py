@@ -19,8 +19,7 @@ import orjson
 
 from lazaretto.errors import InputError, LazarettoError, MissingExtra
 from lazaretto.identity import Identity, ProvedBy
-from lazaretto.mcp.descriptions import description_fault
-from lazaretto.mcp.pins import Described, Pins
+from lazaretto.mcp.descriptions import Described, Pins, description_fault
 from lazaretto.mcp.results import NOTICE, Results
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ import orjson
 
 from lazaretto.errors import InputError
 from lazaretto.identity import Identity, ProvedBy
-from lazaretto.ingest.left_out import ID, cannot_carry_text, left_out
-from lazaretto.ingest.strings import ReadStrings, read_strings, words_of
+from lazaretto.ingest.strings import ID, ReadStrings, cannot_carry_text, left_out, read_strings, words_of
 from lazaretto.types import Channel, Decision, Ruling, SourceClass
 
 if TYPE_CHECKING:

@@ -103,13 +103,13 @@ REPAIRS = PluginTable(
     "repair",
     "lazaretto.repairs",
     {
-        "isolate": "lazaretto.repair.isolate:Isolate",
+        "isolate": "lazaretto.repair.chosen:Isolate",
         "contain": "lazaretto.repair.contain:Contain",
-        "rewrite": "lazaretto.repair.rewrite:Rewrite",
-        "release": "lazaretto.repair.release:Release",
-        "rollback": "lazaretto.repair.rollback:Rollback",
-        "remove": "lazaretto.repair.remove:Remove",
-        "sweep": "lazaretto.repair.sweep:Sweep",
+        "rewrite": "lazaretto.repair.contain:Rewrite",
+        "release": "lazaretto.repair.chosen:Release",
+        "rollback": "lazaretto.repair.chosen:Rollback",
+        "remove": "lazaretto.repair.chosen:Remove",
+        "sweep": "lazaretto.repair.chosen:Sweep",
     },
 )
 EMBEDDERS = PluginTable("embedder", "lazaretto.embedders", {})

@@ -1,21 +1,139 @@
-"""Does one item carry something of another? A comparison of texts, pictures and records that names the shared part.
-
-It tells items that were *influenced* by poison from those that *repeat* it: a note is poison when the forged number, a
-sentence or most of the words are in it.
-"""
+"""Items that carry something of others: the shared part of two, held items that a text repeats, echoes."""
 
 from __future__ import annotations
 
+import hashlib
 import re
+import threading
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
-from lazaretto.kept_texts import remembered
+import numpy as np
+
+from lazaretto.kept_texts import clear_when_forgotten, remembered
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.driver import chunks
-from lazaretto.types import EventKind, Observation, Ruling
+from lazaretto.ledger.edges import CHANGING, changes_of
+from lazaretto.ledger.reader import Tail
+from lazaretto.ledger.refs import marked
+from lazaretto.types import Channel, Draft, EventKind, Observation, Ruling, SourceClass
+
+# A text that repeats a tainted item, nearly word for word, is tainted too, whether its writer had read it or not.
+#
+# A text that is held only for its sources looks harmless, so the same words under another name would pass. It is kept
+# by a few hashes of its word pairs (MinHash) among the ledger's fingerprints; texts that share some are compared with
+# it. A more trusted source may say the same.
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "big") >> 3
+
+
+KIND = "taint"
+"""The kind of these fingerprints in the ledger."""
+SHORTEST = 40
+"""Shortest text, in characters, that counts: many writers use the same shorter ones."""
+ALIKE = 0.7
+"""The share of word pairs that two texts have in common from which one repeats the other."""
+_BANDS, _ROWS = 16, 2
+_MOST_LETTERS, _MOST_WORDS = 20_000, 2_000
+_CANDIDATES = 20
+_COPIES = 8
+_PRIME = np.uint64((1 << 61) - 1)
+_SEEDS = np.array([[_digest(f"{kind}{i}")] for kind in "ab" for i in range(_BANDS * _ROWS)], np.uint64).reshape(
+    2, -1, 1
+)
+_ECHOES_WORD = re.compile(r"\w+")
+_CHANNELS = (Channel.MEMORY, Channel.MESSAGE)
+_AGENTS_WORDS = (SourceClass.AGENT_MESSAGE, SourceClass.MODEL_INFERENCE)
+Trust = Mapping[SourceClass, float]
+
+
+def _pairs(text: str) -> frozenset[str]:
+    """The pairs of neighbouring words; of letters, where a text has few words."""
+    start = unicodedata.normalize("NFKC", text[:_MOST_LETTERS])
+    seen = "".join(c for c in start if unicodedata.category(c) != "Cf").casefold()
+    words = _ECHOES_WORD.findall(seen)[:_MOST_WORDS]
+    if len(words) < 4:
+        letters = "".join(words)[:_MOST_WORDS]
+        return frozenset(letters[i : i + 3] for i in range(len(letters) - 2))
+    return frozenset(f"{first} {two}" for first, two in pairwise(words))
+
+
+def keys_of(text: str) -> list[str]:
+    """The fingerprints of a text; none for a short one."""
+    pairs = _pairs(text) if len(text.strip()) >= SHORTEST else frozenset()
+    if len(pairs) < 3:
+        return []
+    hashed = np.array([_digest(pair) for pair in pairs], np.uint64)
+    with np.errstate(over="ignore"):
+        least = ((hashed[None, :] * _SEEDS[0] + _SEEDS[1]) % _PRIME).min(axis=1)
+    return [
+        f"{band}:" + "-".join(f"{int(v):x}" for v in rows) for band, rows in enumerate(least.reshape(_BANDS, _ROWS))
+    ]
+
+
+def alike(text: str, other: str) -> bool:
+    """Whether two texts are nearly the same, word for word."""
+    ours, theirs = _pairs(text), _pairs(other)
+    return bool(ours) and len(ours & theirs) >= ALIKE * len(ours | theirs)
+
+
+def marks(items: Sequence[Observation]) -> list[Draft]:
+    """The events by which tainted items are known again."""
+    found = ((item, keys_of(item.text)) for item in items)
+    return [marked([(KIND, key) for key in keys], item.id, KIND) for item, keys in found if keys]
+
+
+def echoed(observation: Observation, ledger: Ledger, trust: Trust) -> tuple[str, ...]:
+    """The tainted items, held now, that a new item repeats; none where it may say so by right."""
+    if observation.channel not in _CHANNELS or not (keys := keys_of(observation.text)):
+        return ()
+    ids = list(dict.fromkeys(known.item for known in ledger.find_fingerprints(KIND, keys)))[:_CANDIDATES]
+    if not ids:
+        return ()
+    states = ledger.states(ids)
+    found = ledger.items(ids=[item for item in ids if item in states and states[item].held], any_state=True, limit=None)
+    near = [item for item in found if alike(observation.text, item.text) and _no_more(observation, item, trust)]
+    return tuple(item.id for item in near if not _originals(item, ledger))
+
+
+def copies(item: Observation, ledger: Ledger, trust: Trust) -> tuple[str, ...]:
+    """Memories in use that repeat an item which was just found to be tainted, and were written after it."""
+    if not keys_of(item.text):
+        return ()
+    near = [memory for memory, _ in ledger.search(item.text, limit=_COPIES) if alike(memory.text, item.text)]
+    if any(memory.time < item.time for memory in near):
+        return ()  # the text is older than the tainted item: that one is the copy
+    return tuple(memory.id for memory in near if memory.id != item.id and _no_more(memory, item, trust))
+
+
+def links(item: str, found: Sequence[str]) -> list[Draft]:
+    """The events that link items to those they repeat, so that they are released with them."""
+    return [Draft(EventKind.INFLUENCED, source, body={"target": item}) for source in found]
+
+
+def _originals(item: Observation, ledger: Ledger) -> list[str]:
+    """Older memories in use with the same text: an item that repeats them repeats something honest."""
+    return [
+        memory.id
+        for memory, _ in ledger.search(item.text, limit=_COPIES)
+        if memory.time < item.time and alike(memory.text, item.text)
+    ]
+
+
+def _no_more(item: Observation, other: Observation, trust: Trust) -> bool:
+    """Whether an item is trusted no more than another; agents' own words count alike."""
+    return trust[item.source] <= max(trust[other.source], *(trust[source] for source in _AGENTS_WORDS))
+
+
+# Does one item carry something of another? A comparison of texts, pictures and records that names the shared part.
+#
+# It tells items that were *influenced* by poison from those that *repeat* it: a note is poison when the forged number,
+# a sentence or most of the words are in it.
 
 RUN = 6
 """Words in a row that two texts do not share by chance."""
@@ -208,3 +326,155 @@ def poisons_of(items: Sequence[str], ledger: Ledger) -> dict[str, Observation]:
 def _poison(observation: Observation, spans: Sequence[tuple[int, int]]) -> Observation:
     quoted = "\n".join(observation.text[start:end] for start, end in sorted(spans))
     return replace(observation, text=quoted) if quoted.strip() else observation
+
+
+# Finds the held items, read by a writer, that a new text repeats. Looked up by the text, not item by item.
+#
+# Held items are read once; numbers made of their values, phrases and words (``carrying.Marks``) are kept, sorted. The
+# few items that share something with a new text are read and compared, so the answer is the same. An item whose state
+# changes is read again, and once anything is erased, nothing is kept. Items that have no room in the index are read
+# every time.
+
+MOST_MARKS = 250_000
+"""Twelve bytes each; a text of fifty words has some eighty."""
+MOST_ITEMS = 50_000
+"""Items of which it is remembered whether they are held."""
+_BEHIND = 2_000
+"""Events after which forgetting everything is cheaper than following them."""
+_AT_ONCE = 8
+
+
+class HeldIndex:
+    """Marks of items that may be held. Safe to share between threads; every call blocks."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self._tail = Tail(ledger, CHANGING, back=0)
+        self._lock = threading.Lock()
+        self._empty()
+        clear_when_forgotten(self)
+
+    def _empty(self) -> None:
+        self._is_held: dict[str, bool] = {}
+        self._numbers: dict[str, int] = {}
+        """Numbers of the items whose marks are kept."""
+        self._content: dict[int, int] = {}
+        """By an item's number, the number of telling words with marks."""
+        self._phrases = set[int]()
+        """How many words the short texts among them have."""
+        self._next = 0
+        self._keys, self._owners = np.empty(0, np.int64), np.empty(0, np.int32)
+        """The marks in order, and the number of the item that each is of."""
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._empty()
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def held(self, items: Sequence[str]) -> set[str]:
+        """The given items that are held."""
+        with self._lock:
+            if not (items or self._is_held or self._numbers):  # nothing is asked, and nothing kept that may be erased
+                return set()
+            self._follow()
+            if len(self._is_held) > MOST_ITEMS:
+                self._empty()
+            lacking = [item for item in items if item not in self._is_held]
+            states = self.ledger.states(lacking)
+            self._is_held.update((item, item in states and states[item].held) for item in lacking)
+            return {item for item in items if self._is_held[item]}
+
+    def repeated_by(self, observation: Observation, held: Sequence[str], named: int) -> dict[str, str]:
+        """Held items that a new item repeats, each with the repeated part in words (for the first ``named``)."""
+        with self._lock:
+            unkept = self._take_in(held)
+            shared = self._shared(marks_of_text(observation, self._phrases))
+            near = [item for item in held if self._numbers.get(item) in shared]
+        found = {item: why for item, poison in unkept.items() if (why := reused_content(observation, poison))}
+        for chunk in chunks(near, _AT_ONCE):
+            if len(found) >= named:
+                found |= dict.fromkeys(chunk, "")
+                continue
+            poisons = poisons_of(chunk, self.ledger)
+            found |= {item: why for item in chunk if (why := reused_content(observation, poisons[item]))}
+        return {item: found[item] for item in held if item in found}
+
+    def _follow(self) -> None:
+        """Drop items that have changed since the last time."""
+        head = self.ledger.head().seq
+        if not (self._is_held or self._numbers) or head - self._tail.seq > _BEHIND:
+            self._empty()
+            self._tail.skip_to(head)
+            return
+        changed = set[str]()
+        try:
+            for event in self._tail.new():
+                if event.kind is EventKind.ERASED:
+                    self._empty()
+                changed.add(event.subject)
+                changed.update(item for item, _, _ in changes_of(event.kind, event.subject, event.body))
+        finally:
+            self._drop(changed)  # pages read count as read, also if the store fails at the next one
+
+    def _drop(self, items: Iterable[str]) -> None:
+        gone = list[int]()
+        for item in items:
+            self._is_held.pop(item, None)
+            number = self._numbers.pop(item, None)
+            if number is not None:
+                gone.append(number)
+                del self._content[number]
+        if gone:
+            kept = ~np.isin(self._owners, gone)
+            self._keys, self._owners = self._keys[kept], self._owners[kept]
+
+    def _take_in(self, held: Sequence[str]) -> dict[str, Observation]:
+        """Keep the marks of items that are not known yet; returns the poison of those for which there is no room."""
+        lacking = [item for item in held if item not in self._numbers]
+        if not lacking:
+            return {}
+        poisons = poisons_of(lacking, self.ledger)
+        made = {item: marks_of_poison(poison) for item, poison in poisons.items()}
+        sizes = {item: len(marks.telling) + len(marks.words) for item, marks in made.items()}
+        if self._keys.size + sum(sizes.values()) > MOST_MARKS:
+            wanted = set(held)
+            self._drop([item for item in self._numbers if item not in wanted])
+        left, added = MOST_MARKS - self._keys.size, dict[str, Marks]()
+        for item in sorted(made, key=sizes.__getitem__):
+            left -= sizes[item]
+            if left < 0:
+                break
+            added[item] = made[item]
+        self._insert(added)
+        return {item: poisons[item] for item in lacking if item not in added}
+
+    def _insert(self, added: dict[str, Marks]) -> None:
+        keys, owners = list[int](), list[int]()
+        for item, marks in added.items():
+            number, self._next = self._next, self._next + 1
+            self._numbers[item], self._content[number] = number, len(marks.words)
+            self._phrases |= {marks.phrase} - {0}
+            own = [*marks.telling, *marks.words]
+            keys += own
+            owners += [number] * len(own)
+        all_keys = np.concatenate([self._keys, np.array(keys, np.int64)])
+        order = np.argsort(all_keys, kind="stable")
+        self._keys = all_keys[order]
+        self._owners = np.concatenate([self._owners, np.array(owners, np.int32)])[order]
+
+    def _shared(self, asked: Marks) -> set[int]:
+        """The numbers of items that share enough marks to be compared."""
+        shared = set(self._owners_of(asked.telling).tolist())
+        numbers, counts = np.unique(self._owners_of(asked.words), return_counts=True)
+        pairs = zip(numbers.tolist(), counts.tolist(), strict=True)
+        return shared | {number for number, count in pairs if most_of(count, self._content[number])}
+
+    def _owners_of(self, marks: set[int]) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+        asked = np.fromiter(marks, np.int64, len(marks))
+        starts, ends = (np.searchsorted(self._keys, asked, side) for side in ("left", "right"))
+        there = ends > starts
+        rows = zip(starts[there].tolist(), ends[there].tolist(), strict=True)
+        return np.concatenate([self._owners[:0], *(self._owners[start:end] for start, end in rows)])

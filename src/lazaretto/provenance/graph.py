@@ -1,7 +1,7 @@
 """The provenance graph: where an item came from, whom it reached, and how far it can be trusted.
 
 It is held in memory, and every query first reads the events that any process appended since the last.
-Of a long ledger only the surroundings of the items asked about are read (``surroundings.py``).
+Of a long ledger only the surroundings of the items asked about are read (``adjacency.py``).
 
 - **Forward** questions (blast radius) are about the present reach: repairs count. ``history=True`` ignores repairs.
 - **Backward** questions (lineage, trust, patient zero) and contacts ask about the past, which no repair changes.
@@ -20,18 +20,16 @@ import numpy as np
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.names import warn_old_name
 from lazaretto.policy import DEFAULT_TRUST
-from lazaretto.provenance import grounds
+from lazaretto.provenance import questions
 from lazaretto.provenance.adjacency import Floats, Ints
 from lazaretto.provenance.drawing.subgraph import Subgraph, subgraph_around
 from lazaretto.provenance.index import DERIVED_TAG, GraphIndex, GraphLedger
-from lazaretto.provenance.lazy_rows import LazyRows
-from lazaretto.provenance.origin import covering_origin
-from lazaretto.provenance.outbreak import reproduction_windows
-from lazaretto.provenance.overview import Overview, overview
+from lazaretto.provenance.questions import Overview, covering_origin, overview, reproduction_windows
 from lazaretto.provenance.traces import (
     BlastRadius,
     Contact,
     Ground,
+    LazyRows,
     Lineage,
     OutbreakWindow,
     PatientZero,
@@ -184,12 +182,12 @@ class ProvenanceGraph:
     def ground(self, items: Sequence[str], source_trust: Mapping[SourceClass, float]) -> Ground:
         """The least trust and the roots of several items taken together: one walk back, however much they share."""
         with self._fresh() as index:
-            return grounds.together(index, [index.item_number(item) for item in items], source_trust)
+            return questions.together(index, [index.item_number(item) for item in items], source_trust)
 
     def grounds(self, items: Sequence[str], source_trust: Mapping[SourceClass, float]) -> dict[str, Ground]:
         """The least trust and the roots of each item. Every ancestor is visited once, though many items share it."""
         with self._fresh() as index:
-            found = grounds.each(index, [index.item_number(item) for item in items], source_trust)
+            found = questions.each(index, [index.item_number(item) for item in items], source_trust)
             return dict(zip(items, found, strict=True))
 
     def ancestors(self, items: Sequence[str]) -> list[str]:
@@ -361,7 +359,7 @@ class ProvenanceGraph:
         limit: int = 120,
         texts: Mapping[str, str] | None = None,
     ) -> Subgraph:
-        """The item with all it came from and ever reached, for ``lazaretto.provenance.drawing.export`` to write down.
+        """The item with all it came from and ever reached, for ``lazaretto.provenance.drawing.pictures`` to write down.
 
         ``infected`` lists the nodes to colour (default: the item and everything that came from it); ``limit``
         keeps the nearest.

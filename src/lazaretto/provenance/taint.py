@@ -12,10 +12,9 @@ from typing import Any
 
 from lazaretto.ledger import ItemState, Ledger
 from lazaretto.ledger.driver import chunks
-from lazaretto.ledger.standing import standing_events, without_taken_back
-from lazaretto.provenance.carrying import poison_of, poisons_of, reused_content
+from lazaretto.ledger.reader import standing_events, without_taken_back
+from lazaretto.provenance.carrying import HeldIndex, poison_of, poisons_of, reused_content
 from lazaretto.provenance.graph import ProvenanceGraph
-from lazaretto.provenance.held_index import HeldIndex
 from lazaretto.types import COPY_OF, MACHINE, Decision, Event, EventKind, Evidence, Observation, Ruling, Verdict
 
 TAINT = "taint"

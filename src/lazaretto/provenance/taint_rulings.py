@@ -11,7 +11,7 @@ from typing import Any
 
 from lazaretto.ledger import Ledger
 from lazaretto.policy import Policy
-from lazaretto.provenance import echoes, taint
+from lazaretto.provenance import carrying, taint
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import MACHINE, Draft, EventKind, Observation, Ruling, Verdict, plain
 
@@ -103,10 +103,10 @@ class TaintRulings:
         ids = [draft.subject for draft in drafts]
         tainted = self._ledger.items(ids=ids, any_state=True, limit=None) if ids else []
         trust = self._policy.trust.table()
-        drafts_made = echoes.marks(tainted)
+        drafts_made = carrying.marks(tainted)
         for item in tainted:
-            for copy in echoes.copies(item, self._ledger, trust):
-                drafts_made += echoes.links(copy, [item.id])
+            for copy in carrying.copies(item, self._ledger, trust):
+                drafts_made += carrying.links(copy, [item.id])
         if drafts_made:
             self._ledger.append(drafts_made)
 

@@ -1,4 +1,4 @@
 """One reading of a text, which all gates share: its disguises, word pieces, windows and languages, each made once.
 
-``normalization`` folds trivial differences, ``views`` takes disguises off, ``windows`` chooses, ``text`` holds it all.
+``views`` folds trivial differences and takes disguises off, ``text`` chooses windows and holds it all.
 """

@@ -21,10 +21,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lazaretto.processor_time import is_over
-from lazaretto.reading.alphabets import MORSE, drawn_letters, from_morse, letters_apart, spelled_letters
-from lazaretto.reading.english import WORD, common, english
+from lazaretto.reading.encoded import (
+    MORSE,
+    WORD,
+    common,
+    drawn_letters,
+    english,
+    from_morse,
+    letters_apart,
+    put_together,
+    spelled_letters,
+)
 from lazaretto.reading.normalization import CONFUSABLE, INVISIBLE
-from lazaretto.reading.pieces import put_together
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ A plan carries the state of each item it touches. Applying compares these with t
 plan is applied to the states it was made for, as a whole or not at all; likewise undoing.
 
 The effect of a step on an item is in four places: the state that the store derives from the receipt
-(``ledger/item_state.py``), the events that follow the receipt (``_drafts``), the state that is expected after all of
-them (``_state_after``; a test compares both), and cut edges (``provenance/influence.py``).
+(``ledger/edges.py``), the events that follow the receipt (``_drafts``), the state that is expected after all of
+them (``_state_after``; a test compares both), and cut edges (``provenance/index.py``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -23,8 +23,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from lazaretto.errors import InputError, RepairRefused, StaleState, UnknownItem
 from lazaretto.ledger import ItemState, Ledger, seen_draft
-from lazaretto.ledger.item_state import restored_by
-from lazaretto.ledger.standing import standing_events
+from lazaretto.ledger.edges import restored_by
+from lazaretto.ledger.reader import standing_events
 from lazaretto.policy import RepairLimits
 from lazaretto.provenance.taint import MADE_FROM, REPEATS, spread_of
 from lazaretto.repair.protocol import ACTIONS, Repair, RepairRequest, RepairView
@@ -460,3 +460,61 @@ def _without_content(detail: Mapping[str, Any]) -> dict[str, Any]:
     if "replacement" in kept:
         kept["replacement"] = {key: kept["replacement"][key] for key in ("id", "agent")}
     return kept
+
+
+# When an item turns out to be fine, the repairs made because of it are taken back: item by item, unless an item was
+# changed since.
+
+STAYS = frozenset({"release", "rollback"})
+"""Repairs that do not follow from a suspicion against the item they start from."""
+
+
+@dataclass(slots=True)
+class TakenBack:
+    """Events to append, and the states they rest on."""
+
+    drafts: list[Draft] = field(default_factory=list)
+    states: dict[str, ItemState] = field(default_factory=dict)
+    """The states that the drafts were made for: append them with these or not at all."""
+    shown: list[str] = field(default_factory=list)
+    """Items that are usable again afterwards."""
+    left: list[str] = field(default_factory=list)
+    """Items that were changed since: they stay as they are."""
+    receipts: list[str] = field(default_factory=list)
+    """Repairs that are undone by it, wholly or in part."""
+    by: str = ""
+
+
+def taking_back(origins: Collection[str], ledger: Ledger, without: Collection[str] = (), by: str = "") -> TakenBack:
+    """Events that take back every repair that started from these items; items in ``without`` stay as they are. ``by``
+    is recorded."""
+    found = TakenBack(by=by)
+    touched = set(without)  # and by later repairs that stand
+    for receipt in reversed(receipts(ledger)):
+        standing = {step.item for step in standing_steps(receipt)}
+        follows = receipt.plan.origin in origins and receipt.plan.repair not in STAYS
+        if follows and standing - set(origins):  # the item itself is decided elsewhere
+            _undo(receipt, touched, set(origins), ledger, found)
+        else:
+            touched |= standing
+    return found
+
+
+def _undo(receipt: Receipt, touched: set[str], origins: set[str], ledger: Ledger, found: TakenBack) -> None:
+    steps = [step for step in standing_steps(receipt) if step.item not in origins]
+    now = ledger.states([item for step in steps for item in undoing(step)])
+    restored: dict[str, dict[str, Any]] = {}
+    for step in steps:
+        if step.item in touched or step.item in found.states or changed_since(step, now):
+            found.left.append(step.item)
+            continue
+        undone = undoing(step)
+        restored |= undone
+        found.states |= {item: now[item] for item in undone}
+        before = states_before(receipt.plan)[step.item]
+        if before.visible and not now[step.item].visible:
+            found.shown.append(step.item)
+    if not restored:
+        return  # it still stands, and can be undone by hand
+    found.receipts.append(receipt.id)
+    found.drafts.append(undone_draft(receipt.id, restored, found.by))

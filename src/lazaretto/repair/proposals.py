@@ -16,7 +16,7 @@ import orjson
 
 from lazaretto.errors import RepairRefused, UnknownItem
 from lazaretto.ledger import Ledger
-from lazaretto.ledger.fingerprints import forgotten, marked
+from lazaretto.ledger.refs import forgotten, marked
 from lazaretto.types import Draft, EventKind, RepairPlan, RepairStep, new_id, plain
 
 WHAT = "proposal"

@@ -15,8 +15,7 @@ from typing import Any, Protocol
 
 from lazaretto.errors import MissingExtra, ModelUnavailable
 from lazaretto.scan.contradictions import Contradiction, StoreClaims, contradictions
-from lazaretto.scan.journal import Journal, digest_of
-from lazaretto.scan.judge import JudgedText, ScanSettings, judge_texts
+from lazaretto.scan.judge import Journal, JudgedText, ScanSettings, digest_of, judge_texts
 from lazaretto.scan.records import CONTRADICTING, NOT_JUDGED, Accepted, Hit, Level, ScanFinding, ScanRecord, Source
 
 _FEW, _MOST_WORKERS = 2_000, 8

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from lazaretto.gates.content.chat_roles import Retriever, RoleModel, chat_panel
-from lazaretto.gates.content.panel import Panel
-from lazaretto.gates.content.records import Role
+from lazaretto.gates.content.records import Panel, Role
 from lazaretto.models.protocol import Request
 from lazaretto.models.scripted import ScriptedChatModel
 

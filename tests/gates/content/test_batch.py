@@ -14,12 +14,10 @@ from pathlib import Path
 import pytest
 
 from lazaretto.errors import InputError
-from lazaretto.gates.content.assembly import make_panel
 from lazaretto.gates.content.batch import BatchOptions, read_items, run_batch
 from lazaretto.gates.content.chat_roles import RoleModel, chat_panel
-from lazaretto.gates.content.panel import Panel
-from lazaretto.gates.content.records import Role
-from lazaretto.gates.content.settings import content_settings
+from lazaretto.gates.content.gate import content_settings, make_panel
+from lazaretto.gates.content.records import Panel, Role
 from lazaretto.models.openai_chat import Endpoint, OpenAIChat
 from lazaretto.policy import DEFAULT_LIMITS
 
@@ -77,7 +75,7 @@ async def test_every_item_gets_one_line_with_the_promised_fields(stub: str, tmp_
 @pytest.mark.slow
 async def test_on_ray_the_verdicts_are_the_same(stub: str, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="needs ray")
-    from lazaretto.gates.content.batch_on_ray import RayPanels
+    from lazaretto.gates.content.batch import RayPanels
 
     models = {"default": {"model": "stub", "base_url": stub, "timeout_s": 30.0}}
     settings = content_settings({"jury": "chat", "without": ["retrieval"], "models": models})

@@ -13,10 +13,9 @@ import pytest
 web = pytest.importorskip("aiohttp.web", reason="needs the openai extra")
 pytest.importorskip("openai", reason="needs the openai extra")
 
-from lazaretto.gates.content.assembly import make_panel
 from lazaretto.gates.content.debate import DebateSettings, Transcript, hold_debate
+from lazaretto.gates.content.gate import content_settings, make_panel
 from lazaretto.gates.content.records import Content, Outcome, Role
-from lazaretto.gates.content.settings import content_settings
 
 RECORDED: dict[str, Any] = json.loads((Path(__file__).parents[2] / "data" / "recorded_judges.json").read_text())
 CHEMICALS, MARCH, SLEEP = RECORDED

@@ -10,13 +10,10 @@ from types import SimpleNamespace
 import pytest
 
 from lazaretto.errors import InputError
-from lazaretto.gates.content.arbitration import CONFIRMED, UNDECIDED
 from lazaretto.gates.content.chat_roles import Price, RoleModel, chat_panel
-from lazaretto.gates.content.debate import DebateSettings, Transcript, hold_debate, hold_debates
+from lazaretto.gates.content.debate import DebateSettings, Transcript, hold_debate, hold_debates, markdown, report_data
 from lazaretto.gates.content.library import CaseLibrary
-from lazaretto.gates.content.panel import Panel
-from lazaretto.gates.content.records import Case, Content, Label, Role
-from lazaretto.gates.content.report import markdown, report_data
+from lazaretto.gates.content.records import CONFIRMED, UNDECIDED, Case, Content, Label, Panel, Role
 from lazaretto.gates.content.report_html import page
 from lazaretto.models.protocol import Completion, Request
 from lazaretto.models.scripted import ScriptedChatModel

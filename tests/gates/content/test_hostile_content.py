@@ -19,11 +19,9 @@ from lazaretto.gates.content.chat_roles import (
     chat_panel,
 )
 from lazaretto.gates.content.debate import hold_debate
-from lazaretto.gates.content.gate import EMPTY_RULE, ContentGate
-from lazaretto.gates.content.jury.preprocessor import JuryPreprocessor
-from lazaretto.gates.content.panel import Panel
-from lazaretto.gates.content.records import PLACEHOLDER, Content, InputKind, Label, Role
-from lazaretto.gates.content.settings import content_settings
+from lazaretto.gates.content.gate import EMPTY_RULE, ContentGate, content_settings
+from lazaretto.gates.content.jury.views import JuryPreprocessor
+from lazaretto.gates.content.records import PLACEHOLDER, Content, InputKind, Label, Panel, Role
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Ledger
 from lazaretto.models.protocol import Request

@@ -15,11 +15,10 @@ import pytest
 
 from lazaretto.gates.content.chat_roles import RoleModel, chat_panel
 from lazaretto.gates.content.debate import Transcript, hold_debate
-from lazaretto.gates.content.injections import find_injections, without_injections
+from lazaretto.gates.content.jury.views import find_injections, without_injections
 from lazaretto.gates.content.library import CaseLibrary
-from lazaretto.gates.content.panel import Panel
-from lazaretto.gates.content.quoting import Quoter, shorten
-from lazaretto.gates.content.records import Case, Content, Label, Role
+from lazaretto.gates.content.prompts import Quoter, shorten
+from lazaretto.gates.content.records import Case, Content, Label, Panel, Role
 from lazaretto.models.protocol import Request
 from lazaretto.models.scripted import ScriptedChatModel
 

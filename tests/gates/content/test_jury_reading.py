@@ -134,20 +134,20 @@ async def test_a_picture_that_goes_around_is_looked_at_once(monkeypatch: pytest.
 
     from PIL import Image
 
-    from lazaretto.gates.content.jury import preprocessor
+    from lazaretto.gates.content.jury import views
     from lazaretto.kept_texts import KeptTexts
     from lazaretto.pictures.words import PictureText
 
     looked: list[int] = []
     quay = (PictureText("lettering", "QUAY 9"),)
-    monkeypatch.setattr(preprocessor, "lettering", lambda found: looked.append(1) or quay)
-    monkeypatch.setattr(preprocessor, "explicit_probability", lambda frame: 0.25)
-    monkeypatch.setattr(preprocessor, "_SEEN", KeptTexts(1_000_000, lambda one: 1))
+    monkeypatch.setattr(views, "lettering", lambda found: looked.append(1) or quay)
+    monkeypatch.setattr(views, "explicit_probability", lambda frame: 0.25)
+    monkeypatch.setattr(views, "_SEEN", KeptTexts(1_000_000, lambda one: 1))
     out = io.BytesIO()
     Image.new("RGB", (32, 32), "teal").save(out, "PNG")
-    judge = preprocessor.JuryPreprocessor()
+    judge = views.JuryPreprocessor()
     first, second = [await judge.prepare(Content(name, image=out.getvalue())) for name in ("a", "b")]
     assert len(looked) == 1 and first.read_text == second.read_text == "QUAY 9"
     assert first.facts["explicit"] == second.facts["explicit"] == 0.25
-    await preprocessor.JuryPreprocessor(detect_explicit=False).prepare(Content("c", image=out.getvalue()))
+    await views.JuryPreprocessor(detect_explicit=False).prepare(Content("c", image=out.getvalue()))
     assert len(looked) == 2, "other settings look for themselves"

@@ -10,8 +10,15 @@ import pytest
 
 from lazaretto.errors import InputError
 from lazaretto.gates.content.casebook import STARTER, Casebook
-from lazaretto.gates.content.library import CaseLibrary, read_cases, starter_cases
-from lazaretto.gates.content.near_duplicates import NearDuplicateIndex, jaccard, normal_hash, shingles
+from lazaretto.gates.content.library import (
+    CaseLibrary,
+    NearDuplicateIndex,
+    jaccard,
+    normal_hash,
+    read_cases,
+    shingles,
+    starter_cases,
+)
 from lazaretto.gates.content.prompts import HAZARDS
 from lazaretto.gates.content.records import Case, InputKind, Label
 from lazaretto.ledger import Ledger

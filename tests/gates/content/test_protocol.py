@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from lazaretto.gates.content.arbitration import (
+from lazaretto.gates.content.records import (
     CONFIRMED,
     DEFAULT,
     EXONERATED,
     IN_DOUBT,
     RULES,
     UNDECIDED,
-    contradicts,
-    label_for,
-    undecided_finding,
-)
-from lazaretto.gates.content.records import (
     Briefing,
     Content,
     DebateState,
@@ -21,6 +16,9 @@ from lazaretto.gates.content.records import (
     PreparedContent,
     Role,
     RoleCost,
+    contradicts,
+    label_for,
+    undecided_finding,
 )
 
 

@@ -6,9 +6,8 @@ import asyncio
 
 import pytest
 
-from lazaretto.gates.content.arbitration import CONFIRMED, DEFAULT, EXONERATED, IN_DOUBT, RULES
-from lazaretto.gates.content.jury.reasons import Bars, Grounds, reason
-from lazaretto.gates.content.records import Case, Label, Precedent
+from lazaretto.gates.content.jury.debaters import Bars, Grounds, reason
+from lazaretto.gates.content.records import CONFIRMED, DEFAULT, EXONERATED, IN_DOUBT, RULES, Case, Label, Precedent
 from lazaretto.types import Evidence
 
 BARS = Bars(0.4, 0.9)
@@ -65,10 +64,9 @@ TEXTS = (
 @pytest.mark.parametrize("text", TEXTS)
 def test_no_phrase_of_a_debate_speaks_for_both_sides_and_none_is_a_fragment(text: str) -> None:
     pytest.importorskip("tokenizers", reason="needs the gates extra")
-    from lazaretto.gates.content.assembly import make_panel
     from lazaretto.gates.content.debate import hold_debate
+    from lazaretto.gates.content.gate import content_settings, make_panel
     from lazaretto.gates.content.records import Content
-    from lazaretto.gates.content.settings import content_settings
 
     finding = asyncio.run(hold_debate(make_panel(content_settings({"quick": False}), None), Content("x", text))).finding
     sides: dict[bool, set[str]] = {True: set(), False: set()}

@@ -17,11 +17,9 @@ from typer.testing import CliRunner
 from lazaretto.cli import audit
 from lazaretto.cli.application import add_family
 from lazaretto.gates.content.batch import verdict_line
-from lazaretto.gates.content.debate import Transcript, hold_debate
+from lazaretto.gates.content.debate import Transcript, evidence_of, hold_debate, markdown, report_data
 from lazaretto.gates.content.library import CaseLibrary
-from lazaretto.gates.content.panel import Panel
-from lazaretto.gates.content.records import Case, Content, Label, Role
-from lazaretto.gates.content.report import evidence_of, markdown, report_data
+from lazaretto.gates.content.records import Case, Content, Label, Panel, Role
 from lazaretto.gates.content.report_html import page, trajectory_svg
 
 HOSTILE = '<script>alert(1)</script> [click](javascript:x) | cell | `code` <img src=x onerror=y> "quote"'

@@ -8,15 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from lazaretto.gates.content.arbitration import Order
 from lazaretto.gates.content.debate import hold_debate
-from lazaretto.gates.content.gate import ContentGate, verdict_of
-from lazaretto.gates.content.panel import Panel
-from lazaretto.gates.content.parsing import ArbiterAnswer
+from lazaretto.gates.content.gate import ContentGate, content_settings, verdict_of
+from lazaretto.gates.content.parsing import ArbiterAnswer, echoes
 from lazaretto.gates.content.prompts import arbiter_instructions, debater_instructions
-from lazaretto.gates.content.records import Case, Content, InputKind, Label, Outcome, Precedent, Role
-from lazaretto.gates.content.settings import content_settings
-from lazaretto.gates.content.soundness import echoes
+from lazaretto.gates.content.records import Case, Content, InputKind, Label, Order, Outcome, Panel, Precedent, Role
 from lazaretto.gates.engine.runner import GateSlot, run_stages
 from lazaretto.policy import ChannelPolicy
 from lazaretto.types import Channel, Observation, Ruling, RunStatus, Verdict

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import pytest
 
 from lazaretto.agents.album import Album, AlbumItem, picture_item
-from lazaretto.agents.history import History
 from lazaretto.agents.model import AgentModel
-from lazaretto.agents.persona import persona_pool
-from lazaretto.agents.turn import AgentState
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.agents.prompts import persona_pool
+from lazaretto.agents.turn import AgentState, History
+from lazaretto.models.caches import EmbeddingCache
 from lazaretto.models.protocol import Request
 from lazaretto.models.scripted import HashingEmbedder, ScriptedChatModel
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from lazaretto.gates.foresight.diversity import retrieval_entropy, semantic_diversity
+from lazaretto.gates.foresight.gauge import retrieval_entropy, semantic_diversity
 
 
 def test_retrieval_entropy() -> None:

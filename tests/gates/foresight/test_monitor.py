@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from lazaretto.agents.album import Album, note_item, picture_item
-from lazaretto.agents.persona import Persona, persona_pool
+from lazaretto.agents.prompts import Persona, persona_pool
 from lazaretto.errors import InputError
-from lazaretto.gates.foresight.adapter import AdapterBackend
-from lazaretto.gates.foresight.backend import AgentModelBackend
+from lazaretto.gates.foresight.adapter import AdapterBackend, AgentModelBackend
 from lazaretto.gates.foresight.gauge import BenignBaseline, MemoryEvidence, Scale, misnamed, repeated
 from lazaretto.gates.foresight.monitor import CALLS_PER_READING, MemoryMonitor, MonitorSettings
 from lazaretto.learn.calibration import MonitorCalibration, calibrate_monitor

@@ -11,11 +11,20 @@ from typing import Any
 import pytest
 
 from lazaretto.agents.album import Album
-from lazaretto.agents.persona import persona_pool
+from lazaretto.agents.prompts import persona_pool
 from lazaretto.errors import InputError
-from lazaretto.gates.foresight.backend import AgentModelBackend, RehearsalBackend
-from lazaretto.gates.foresight.flp import FlpReading, FlpSettings, FlpThresholds, cast_of, infected, read, take_readings
-from lazaretto.gates.foresight.rehearsal import RehearsalResult, rehearse
+from lazaretto.gates.foresight.adapter import AgentModelBackend, RehearsalBackend
+from lazaretto.gates.foresight.flp import (
+    FlpReading,
+    FlpSettings,
+    FlpThresholds,
+    RehearsalResult,
+    cast_of,
+    infected,
+    read,
+    rehearse,
+    take_readings,
+)
 from lazaretto.learn.calibration import FlpCalibration, calibrate_flp
 from lazaretto.models.protocol import Completion
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from lazaretto.gates.memory.gate import MemoryGate, MemorySettings
-from lazaretto.gates.memory.order_signs import asks_to_be_copied, has_order_sign, hides_a_change
-from lazaretto.gates.memory.text_screener import Screening
+from lazaretto.gates.memory.text_screener import Screening, asks_to_be_copied, has_order_sign, hides_a_change
 from lazaretto.types import Channel, Observation, Ruling, SourceClass
 
 WORMS = [

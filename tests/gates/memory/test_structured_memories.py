@@ -9,7 +9,7 @@ from lazaretto import Guard
 from lazaretto.errors import InputError, ModelUnavailable
 from lazaretto.gates.memory.evidence import NEIGHBOURS, OWN, MemoryWindow, Writers, window_rows
 from lazaretto.gates.memory.record_model import WEIGHTS, Fusion, RecordModel, load_model
-from lazaretto.gates.memory.record_screener import RecordScreener, embed_fields
+from lazaretto.gates.memory.record_watch import RecordScreener, embed_fields
 from lazaretto.models.record_embedding import embed, tags_block
 from lazaretto.types import MemoryFields, Ruling
 

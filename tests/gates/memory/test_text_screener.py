@@ -17,8 +17,8 @@ from lazaretto.gates.memory.gate import MemoryGate, MemorySettings, make
 from lazaretto.gates.memory.text_screener import Screening, TextScreener, shared_screener, whole_sentences
 from lazaretto.models.language import language_of
 from lazaretto.policy import read_settings
+from lazaretto.reading.text import MOST_WINDOWS, chosen_windows
 from lazaretto.reading.views import views
-from lazaretto.reading.windows import MOST_WINDOWS, chosen_windows
 from lazaretto.types import Channel, Observation, Ruling, SourceClass
 
 POISONED = [

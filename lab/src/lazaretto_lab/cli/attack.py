@@ -121,8 +121,7 @@ class _Against:
     def models(self) -> tuple[Differentiable, AgentModel]:
         """Both models, with gradients and as agents think with them."""
         from lazaretto.agents.model import AgentModel
-        from lazaretto.models.answer_cache import CachedChat
-        from lazaretto.models.embedding_cache import EmbeddingCache
+        from lazaretto.models.caches import CachedChat, EmbeddingCache
 
         if self.chat == "pocket":
             from lazaretto_lab.pocket import load_pocket_models
@@ -219,8 +218,7 @@ def craft_text(
 ) -> None:
     """Breed a note that agents choose and fetch, wherever it stands, and that asks to be passed on."""
     from lazaretto.agents.model import AgentModel
-    from lazaretto.models.answer_cache import CachedChat
-    from lazaretto.models.embedding_cache import EmbeddingCache
+    from lazaretto.models.caches import CachedChat, EmbeddingCache
     from lazaretto_lab.attacks.infectious.measure import fetched_share, measure
     from lazaretto_lab.attacks.infectious.text import Breeding, bred_virus
     from lazaretto_lab.pocket import load_pocket_models

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from lazaretto import reports
 from lazaretto.errors import InputError, LazarettoError
-from lazaretto.reports import html
 from lazaretto_lab.harness.experiment import Experiment, available, experiment_folder, load_experiment, units
 from lazaretto_lab.harness.plots import draw
 from lazaretto_lab.harness.results import ResultFolder
@@ -66,11 +66,13 @@ class Shelf:
         parts = ["<h1>Experiments</h1>"]
         for one in self.experiments():
             colour = "green" if one["done"] == one["units"] else "amber" if one["done"] else "gray"
-            state = html.badge(colour, f"{one['done']} of {one['units']} runs", "Runs with a result, of those planned.")
-            parts.append(f"<h2>{html.escape(one['name'])} {state}</h2><p>{html.escape(one['title'])}</p>")
+            state = reports.badge(
+                colour, f"{one['done']} of {one['units']} runs", "Runs with a result, of those planned."
+            )
+            parts.append(f"<h2>{reports.escape(one['name'])} {state}</h2><p>{reports.escape(one['title'])}</p>")
             if one["lines"]:
-                parts.append(html.table(one["headings"], one["lines"]))
+                parts.append(reports.table(one["headings"], one["lines"]))
             for number in range(one["plots"]):
                 picture = base64.b64encode(self.plot(one["name"], number)).decode()
-                parts.append(f"<p><img src='data:image/png;base64,{picture}' alt='{html.escape(one['name'])}'></p>")
-        return html.page("Experiments", parts)
+                parts.append(f"<p><img src='data:image/png;base64,{picture}' alt='{reports.escape(one['name'])}'></p>")
+        return reports.page("Experiments", parts)

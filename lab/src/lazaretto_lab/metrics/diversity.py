@@ -8,7 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lazaretto.gates.foresight.diversity import entropy, record_rows
+from lazaretto.gates.foresight.gauge import entropy, record_rows
 
 
 def mixture_entropy_bound(weights: Sequence[float], entropies: Sequence[float]) -> float:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from lazaretto.errors import ModelUnavailable
+from lazaretto.models.guard_model import torch_device
 from lazaretto.models.protocol import Vectors
-from lazaretto.models.torch_loading import torch_device
 from lazaretto_lab.models.own_pictures import first_frame_rgb
 from lazaretto_lab.models.transformers_loading import fingerprint, load_part, transformers_module
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lazaretto.models.guard_model import torch_device
 from lazaretto.models.protocol import TextEmbedder
-from lazaretto.models.torch_loading import torch_device
 from lazaretto_lab.pocket.clip import PocketClip, load_pocket_clip
 from lazaretto_lab.pocket.eyes import Eyes
 from lazaretto_lab.pocket.vlm import PocketVlm, load_pocket_vlm

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lazaretto.models.guard_model import torch_device
 from lazaretto.models.protocol import TextEmbedder, Vectors
-from lazaretto.models.torch_loading import torch_device
 from lazaretto_lab.pocket.eyes import Eyes
 from lazaretto_lab.pocket.weights import (
     CLIP_FILE,

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lazaretto.errors import InputError
+from lazaretto.models.guard_model import torch_device
 from lazaretto.models.protocol import Completion, Request
-from lazaretto.models.torch_loading import torch_device
 from lazaretto_lab.pocket.eyes import Eyes
 from lazaretto_lab.pocket.tokenizer import WordTokenizer
 from lazaretto_lab.pocket.weights import FOLDER, VLM_FILE, fingerprint, load_backbone, load_language, load_words

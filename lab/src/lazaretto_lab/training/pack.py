@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.models.packed_changes import packed_changes, unpacked_changes
+from lazaretto.models.weight_files import packed_changes, unpacked_changes
 
 Arrays = Mapping[str, NDArray[Any]]
 

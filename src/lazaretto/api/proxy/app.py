@@ -8,29 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import posixpath
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import unquote
 
 import orjson
 
 from lazaretto.api.access import Caller, Door, Key, KeyFile
 from lazaretto.api.proxy.auditing import ConversationAuditor, Refused
-from lazaretto.api.proxy.chat import Chat
-from lazaretto.api.proxy.dialects import Dialect
-from lazaretto.api.proxy.messages import Messages
+from lazaretto.api.proxy.dialects import Chat, Dialect, Messages, Responses
 from lazaretto.api.proxy.passages import Json
-from lazaretto.api.proxy.paths import guarded, known_paths, passed
-from lazaretto.api.proxy.responses import Responses
 from lazaretto.api.proxy.streams import events_of, read_object, strings_of, texts_of_stream, written
 from lazaretto.api.request_limits import RequestLimits
 from lazaretto.errors import Forbidden, InputError, LazarettoError, MissingExtra
 from lazaretto.guard import Guard
 from lazaretto.identity import Identity, ProvedBy
-from lazaretto.ingest.left_out import BASE64, ID, cannot_carry_text
+from lazaretto.ingest.strings import BASE64, ID, cannot_carry_text
 
 try:
     import httpx
@@ -40,6 +38,46 @@ try:
     from starlette.routing import Route
 except ImportError:
     raise MissingExtra("the proxy", "proxy") from None
+
+# The paths that the proxy knows. A request is sent on under the name in this table, never under its own.
+
+GUARDED = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
+PASSED: Mapping[str, str] = MappingProxyType(
+    {"/v1/models": "GET", "/v1/embeddings": "POST", "/v1/messages/count_tokens": "POST"}
+)
+"""Calls whose answers give an agent nothing to act on: only parts that cannot carry text are passed on."""
+_ONE_MODEL = re.compile(r"/v1/models/[A-Za-z0-9][A-Za-z0-9._\-]*(?:[/:][A-Za-z0-9][A-Za-z0-9._\-]*){0,2}")
+_MOST_DECODED = 5
+
+
+def normal(path: str) -> str:
+    """The path with escapes, dots and doubled slashes resolved; empty where that comes to no end."""
+    for _ in range(_MOST_DECODED):
+        plain = unquote(path).replace("\\", "/")
+        if plain == path:
+            made = posixpath.normpath("/" + re.sub(r"/+", "/", path).strip("/"))
+            return made if made.isprintable() else ""
+        path = plain
+    return ""
+
+
+def guarded(path: str, method: str) -> str:
+    """The guarded path that is meant; empty where there is none."""
+    meant = normal(path)
+    return meant if method == "POST" and meant in GUARDED else ""
+
+
+def passed(path: str, method: str) -> str:
+    """The path that is meant and passed without judging; empty where there is none."""
+    meant = normal(path)
+    one_model = method == "GET" and _ONE_MODEL.fullmatch(meant)
+    return meant if PASSED.get(meant) == method or one_model else ""
+
+
+def known_paths() -> str:
+    """All paths, for an error message."""
+    return ", ".join((*(f"POST {path}" for path in GUARDED), *(f"{method} {path}" for path, method in PASSED.items())))
+
 
 log = logging.getLogger("lazaretto")
 AGENT, NAMESPACE = "x-lazaretto-agent", "x-lazaretto-namespace"

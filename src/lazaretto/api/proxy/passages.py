@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lazaretto.errors import InputError
-from lazaretto.ingest.left_out import WORD, cannot_carry_text
-from lazaretto.ingest.strings import words_of
+from lazaretto.ingest.strings import WORD, cannot_carry_text, words_of
 from lazaretto.policy import ProxySources
 from lazaretto.types import Channel, SourceClass
 

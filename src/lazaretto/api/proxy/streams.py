@@ -10,8 +10,19 @@ import orjson
 
 from lazaretto.api.proxy.dialects import Dialect, sse
 from lazaretto.api.proxy.passages import Json
-from lazaretto.ingest.left_out import BASE64, LEFT_OUT, WORD, cannot_carry_text, left_out
-from lazaretto.ingest.strings import KEY, Found, Path, ReadStrings, joined, read_strings
+from lazaretto.ingest.strings import (
+    BASE64,
+    KEY,
+    LEFT_OUT,
+    WORD,
+    Found,
+    Path,
+    ReadStrings,
+    cannot_carry_text,
+    joined,
+    left_out,
+    read_strings,
+)
 
 DONE = b"[DONE]"
 _AT = ("output_index", "content_index", "summary_index", "item_id", "index")

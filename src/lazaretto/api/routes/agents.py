@@ -1,12 +1,14 @@
-"""Calls for agents: judge, keep, recall, send, report."""
+"""Calls for agents: judge, keep, recall, send, report, act; and records of their own stores, kept in step."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
+from pydantic import Field
 
+from lazaretto.actions.records import Asked, Authorization
 from lazaretto.api.access import Caller, Role
 from lazaretto.api.answers import (
     ERRORS,
@@ -14,36 +16,188 @@ from lazaretto.api.answers import (
     AuditResults,
     BeforeTurnAnswer,
     DecisionAnswer,
+    DueWriteAnswer,
     Forgotten,
+    ImportedAnswer,
+    NotedWrites,
     RecalledAnswer,
     RecalledRefs,
+    ReconciledAnswer,
     ReportAnswer,
     ScreenResults,
     answer,
     fault,
     ruled,
 )
-from lazaretto.api.callers import Anyone, Once, TheGuard, claimed
+from lazaretto.api.callers import Anyone, Once, Reviewer, TheGuard, claimed, signature
 from lazaretto.api.requests import (
+    MOST_AT_ONCE,
     AuditBatch,
     AuditBody,
     BeforeTurnBody,
+    Body,
     CheckBody,
     ExchangeBody,
     ForgetBody,
+    ImportBody,
     RecallBody,
     RecallRefsBody,
+    ReconcileBody,
     RememberBatch,
     RememberBody,
     ReportBody,
     ScreenBatch,
     ScreenBody,
+    WrittenBody,
     decoded,
 )
 from lazaretto.errors import InputError, LazarettoError
+from lazaretto.external_stores.records import ExternalRecord
 from lazaretto.guard import Guard
 from lazaretto.ledger.refs import check_ref
-from lazaretto.types import Channel, Decision, SourceClass, decision_data, plain
+from lazaretto.types import Channel, Decision, Ref, SourceClass, decision_data, plain
+
+# The last gate over HTTP: tasks, calls, and people's answers about them.
+
+actions_router = APIRouter(prefix="/v1", tags=["actions"], responses=ERRORS)
+
+
+class TaskBody(Body):
+    """``POST /v1/tasks``."""
+
+    text: str
+    agent: str
+    tools: Annotated[list[str], Field(description="Tools the task may need, names or patterns; none: any.")] = []  # noqa: RUF012
+    source: SourceClass = SourceClass.DIRECT_USER
+
+
+class AuthorizeBody(Body):
+    """``POST /v1/authorize``."""
+
+    tool: str
+    arguments: dict[str, Any]
+    agent: str
+    description: str = ""
+    schema_: Annotated[
+        dict[str, Any] | None, Field(alias="schema", description="JSON schema of the tool's arguments.")
+    ] = None
+    task: Annotated[str | None, Field(description="Id of an earlier task than the agent's last.")] = None
+
+
+class AnswerBody(Body):
+    """``POST /v1/actions/{token}/answer``."""
+
+    agree: bool
+    by: str = ""
+
+
+class EndorseBody(Body):
+    """``POST /v1/endorse``."""
+
+    value: str
+    purpose: Annotated[str, Field(description="A tool, or a class of actions such as `pay`.")]
+    by: str = ""
+
+
+class Endorsed(Body):
+    """The receipt of an endorsement."""
+
+    receipt: str
+
+
+@actions_router.post("/tasks", response_model=DecisionAnswer)
+async def begin_task(body: TaskBody, guard: TheGuard, caller: Anyone) -> Response:
+    """Give an agent a task; needs a key that may speak as the user."""
+    claim = claimed(caller, guard, body.agent, body.source, Channel.MESSAGE)
+    return ruled(await guard.begin_task(body.text, tools=body.tools, **plain(claim)))
+
+
+@actions_router.post("/authorize", response_model=Authorization)
+async def authorize(body: AuthorizeBody, guard: TheGuard, caller: Anyone) -> Response:
+    """May this agent call this tool now? Recorded before it is answered."""
+    caller.identity.speak_as(body.agent)
+    made = await guard.authorize(
+        body.tool, body.arguments, agent=body.agent, description=body.description, schema=body.schema_, task=body.task,
+        principal=caller.identity.principal(body.agent),
+    )  # fmt: skip
+    return answer(made)
+
+
+@actions_router.get("/actions/waiting", response_model=list[Asked])
+async def waiting(guard: TheGuard, _: Reviewer) -> Response:
+    """Calls that wait for a person, the newest first."""
+    return answer(await guard.approvals.waiting())
+
+
+@actions_router.post("/actions/{token}/answer", response_model=Asked)
+async def answer_action(token: str, body: AnswerBody, guard: TheGuard, caller: Reviewer) -> Response:
+    """A person's decision on a call that waits. Nobody agrees to a call of their own."""
+    by = signature(caller, body.by)
+    return answer(await guard.approvals.answer(token, body.agree, by=by, caller=caller.identity))
+
+
+@actions_router.post("/endorse", response_model=Endorsed)
+async def endorse(body: EndorseBody, guard: TheGuard, caller: Reviewer) -> Response:
+    """Raise the trust of a value for one purpose. Nobody endorses a value that they brought in."""
+    by = signature(caller, body.by)
+    receipt = await guard.approvals.endorse(body.value, purpose=body.purpose, by=by, caller=caller.identity)
+    return answer({"receipt": receipt})
+
+
+# Records in a store of the caller's own that the server cannot reach: taken in, compared, and kept in step.
+
+records_router = APIRouter(prefix="/v1", tags=["records of your own store"], responses=ERRORS)
+
+
+@records_router.post("/records/import", response_model=ImportedAnswer)
+async def import_records(body: ImportBody, guard: TheGuard, caller: Reviewer) -> Response:
+    """Judge and record the records of your store; records that are already known cost nothing."""
+    records = []
+    for number, record in enumerate(body.records):
+        claim = claimed(caller, guard, record.agent or body.agent, record.source, Channel.MEMORY)
+        parents = tuple(parent if isinstance(parent, str) else Ref(*parent) for parent in record.parents)
+        ref = check_ref(record.ref, f"records[{number}].ref")
+        records.append(
+            ExternalRecord(ref, record.value, record.agent, claim.source, parents, record.time, claim.principal)
+        )
+    done = await guard.stores.import_records(records, agent=body.agent)
+    refused = [{"ref": ref, "reason": reason} for ref, reason in done.refused]
+    items = [{"ref": ref, "item": item} for ref, item in done.items]
+    return answer({"items": items, "held": done.held, "known": done.known, "refused": refused})
+
+
+@records_router.post("/records/reconcile", response_model=ReconciledAnswer)
+async def reconcile(body: ReconcileBody, guard: TheGuard, _: Reviewer) -> Response:
+    """The differences between your store and the ledger; send everything the namespace holds. Nothing is changed."""
+    refs = [check_ref((body.system, body.namespace, record.key)) for record in body.records]
+    entries = [(ref.namespace, ref.key, record.value) for ref, record in zip(refs, body.records, strict=True)]
+    found = await guard.stores.reconcile(body.system, body.namespace, entries=entries)
+    unknown, changed = ([record.ref for record in several] for several in (found.unknown, found.changed))
+    differs = {"unknown": unknown, "changed": changed, "held": found.held, "missing": found.missing}
+    return answer({"clean": found.clean, **differs, "same": found.same})
+
+
+@records_router.get("/write-backs", response_model=list[DueWriteAnswer])
+async def write_backs(
+    guard: TheGuard,
+    _: Reviewer,
+    system: Annotated[str, Query(description="The store's name, as in `ref`.")],
+    limit: Annotated[int, Query(ge=1, le=MOST_AT_ONCE)] = MOST_AT_ONCE,
+) -> Response:
+    """Writes that bring your store in step with rulings and repairs: make them, then report them."""
+    return answer(await guard.stores.due_writes(system, limit=limit))
+
+
+@records_router.post("/write-backs/done", response_model=NotedWrites)
+async def written(body: WrittenBody, guard: TheGuard, _: Reviewer) -> Response:
+    """Report a write, or why it failed. May be sent again."""
+    noted = 0
+    for write in body.writes:
+        noted += await guard.stores.note_written(write.ref, item=write.item, write=write.write, error=write.error)
+    return answer({"noted": noted})
+
+
+# Calls for agents: judge, keep, recall, send, report.
 
 router = APIRouter(prefix="/v1", tags=["agents"], responses=ERRORS)
 AT_ONCE = 16

@@ -1,24 +1,30 @@
-"""OpenAI's moderation, as its clients call it."""
+"""Calls in the form that others have: OpenAI's moderation, LiteLLM's guardrail."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from lazaretto.api import outgoing
+from lazaretto.api import webhooks
 from lazaretto.api.access import Caller
 from lazaretto.api.answers import ERRORS, answer
 from lazaretto.api.callers import Anyone, TheGuard, claimed
+from lazaretto.api.conversations import JudgedPassage, Passage, judge
 from lazaretto.api.requests import MOST_AT_ONCE
 from lazaretto.errors import InputError, TooLarge
+from lazaretto.gates.engine.decision import held_side_by_side
 from lazaretto.guard import Guard
-from lazaretto.types import Channel, Decision, new_id, plain
+from lazaretto.identity import ProvedBy
+from lazaretto.ingest.strings import MOST_TOGETHER, ReadStrings, left_out, read_strings
+from lazaretto.types import CLAIMED, Channel, Decision, new_id, plain
+
+# OpenAI's moderation, as its clients call it.
 
 router = APIRouter(tags=["compatible"], responses=ERRORS)
 MODEL = "lazaretto"
@@ -127,7 +133,7 @@ async def read_picture(url: str, field: str, guard: Guard, request: Request) -> 
     if not request.app.state.fetch_images:
         fix = "Send the picture as a data URL, or start the server with --fetch-images"
         raise InputError(field, "lies elsewhere, and this server fetches nothing", fix)
-    reply = await asyncio.to_thread(outgoing.call, "GET", url, field=field, limit=limit)
+    reply = await asyncio.to_thread(webhooks.call, "GET", url, field=field, limit=limit)
     if reply.status != 200:
         raise InputError(field, f"was answered with {reply.status}", "Check the address")
     return reply.body
@@ -159,3 +165,156 @@ def _result(decisions: Sequence[Decision], kinds: Sequence[str]) -> dict[str, An
 
 def _raise(scores: dict[str, float], name: str, risk: float) -> None:
     scores[name] = max(scores[name], risk)
+
+
+# LiteLLM's guardrail call: every string of a conversation is judged, and nobody is believed about who they are.
+
+_TOOLS = ("tool", "function")
+"""Roles of a tool's answer."""
+_OPERATOR = ("system", "developer")
+"""Roles of instructions: LiteLLM has a setting that leaves their words out of the texts."""
+
+
+class GuardrailBody(BaseModel):
+    """The request of LiteLLM's generic guardrail; fields that we do not use are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+    input_type: Literal["request", "response"]
+    texts: list[str] | None = None
+    images: list[str] | None = None
+    tool_calls: list[dict[str, Any]] | None = None
+    structured_messages: list[dict[str, Any]] | None = None
+    litellm_trace_id: str | None = None
+    request_data: dict[str, Any] | None = None
+    additional_provider_specific_params: dict[str, Any] | None = None
+
+
+class GuardrailAnswer(BaseModel):
+    """The answer to LiteLLM: the action for the texts."""
+
+    action: Literal["NONE", "BLOCKED", "GUARDRAIL_INTERVENED"]
+    blocked_reason: str | None = None
+    texts: list[str] | None = None
+
+
+@router.post("/beta/litellm_basic_guardrail_api", response_model=GuardrailAnswer)
+async def litellm_guardrail(body: GuardrailBody, request: Request, guard: TheGuard, caller: Anyone) -> Response:
+    """LiteLLM's generic guardrail: tool results count as such, everything else as messages; all of it is recorded.
+
+    The agent is ``agent`` of ``additional_provider_specific_params``, else the alias of LiteLLM's key. Clients may send
+    that field, too, so the name in it proves nothing.
+    """
+    agent, vouched = _agent(body, caller)
+    claim = claimed(caller, guard, agent)
+    who = claim.principal
+    if not vouched and caller.identity.kind is ProvedBy.OPERATOR:
+        who = f"{CLAIMED}{_alias(body) or caller.name}/{agent}"
+    texts, messages = body.texts or [], body.structured_messages or []
+    from_tools = _tool_texts(messages)
+    passages = [Passage(text, channel=Channel.TOOL if text in from_tools else Channel.MESSAGE) for text in texts]
+    for call in body.tool_calls or []:
+        passages.append(Passage(_read("tool_calls", call).text))
+    pictures = [await read_picture(url, f"images.{n}", guard, request) for n, url in enumerate(body.images or [])]
+    passages += [Passage(image=picture, channel=Channel.IMAGE) for picture in pictures]
+    passages += [*_beside(messages, {*texts}, {*pictures}), *await _side_by_side(guard, agent, messages)]
+    conversation = body.litellm_trace_id or ""
+    work = (
+        judge(guard, passage, agent=agent, conversation=conversation, principal=who)
+        for passage in passages
+        if passage.text.strip() or passage.image
+    )
+    judged = await asyncio.gather(*work)
+    several = sum(bool(text.strip()) for text in texts)  # only these can be mended
+    refused = [
+        verdict for n, verdict in enumerate(judged) if not verdict.allowed and (n >= several or not verdict.replacement)
+    ]
+    if refused:
+        reason = f"{refused[0].rule}: {refused[0].reason}"
+        return answer({"action": "BLOCKED", "blocked_reason": reason, "texts": None})
+    if any(not verdict.allowed for verdict in judged):
+        return answer({"action": "GUARDRAIL_INTERVENED", "blocked_reason": None, "texts": _mended(texts, judged)})
+    return answer({"action": "NONE", "blocked_reason": None, "texts": None})
+
+
+def _mended(texts: Sequence[str], judged: Sequence[JudgedPassage]) -> list[str]:
+    waiting = iter(judged)
+    mended = []
+    for text in texts:
+        verdict = next(waiting) if text.strip() else None
+        mended.append(text if verdict is None or verdict.allowed else verdict.replacement or "")
+    return mended
+
+
+def _agent(body: GuardrailBody, caller: Caller) -> tuple[str, bool]:
+    """The agent, and whether LiteLLM itself says so: it fills in what it knows of the key that called it."""
+    named, own = (body.additional_provider_specific_params or {}).get("agent"), _alias(body)
+    if isinstance(named, str) and named.strip():
+        return named, named == own
+    if own:
+        return own, True
+    return (caller.agents[0] if caller.agents else "litellm"), True
+
+
+def _alias(body: GuardrailBody) -> str:
+    data: Mapping[str, Any] = body.request_data or {}
+    names = (data.get("user_api_key_alias"), data.get("user_api_key_user_id"))
+    return next((name for name in names if isinstance(name, str) and name.strip()), "")
+
+
+def _read(field: str, value: Any) -> ReadStrings:
+    reading = read_strings(value, left_out("openai-chat"))
+    if not reading.whole:
+        raise InputError(field, f"cannot be read ({reading.unread[0].why})", "Send only what can be judged")
+    return reading
+
+
+def _tool_parts(message: Mapping[str, Any]) -> Iterator[Any]:
+    """Answers of tools in a message: its content, or the blocks of results in it."""
+    content = message.get("content")
+    if message.get("role") in _TOOLS:
+        yield content
+        return
+    for part in content if isinstance(content, list) else ():
+        if isinstance(part, Mapping) and str(part.get("type", "")).endswith(("tool_result", "_output")):
+            yield part
+
+
+def _tool_texts(messages: Sequence[Mapping[str, Any]]) -> set[str]:
+    """The tool results among the texts of a conversation."""
+    parts = [part for message in messages for part in _tool_parts(message)]
+    return {found.text for part in parts for found in read_strings(part, left_out("openai-chat")).texts}
+
+
+def _beside(messages: Sequence[Mapping[str, Any]], texts: set[str], pictures: set[bytes]) -> Iterator[Passage]:
+    """Strings that LiteLLM does not name among the texts: names, calls, thoughts, files."""
+    for message in messages:
+        own = message.get("role") in _OPERATOR
+        reading = _read("structured_messages", {key: message[key] for key in message if key != "content" or not own})
+        channel = Channel.TOOL if message.get("role") in _TOOLS else Channel.MESSAGE
+        rest = [found for found in reading.texts if found.text not in texts]
+        yield Passage(ReadStrings(tuple(rest)).text, channel=channel)
+        for picture in reading.pictures:
+            if picture.data not in pictures:
+                yield Passage(image=picture.data, channel=Channel.IMAGE)
+
+
+async def _side_by_side(guard: Guard, agent: str, messages: Sequence[Mapping[str, Any]]) -> list[Passage]:
+    """The answers of tools of one turn, put together, where they are held together and not each by itself. Nothing is
+    recorded of others: their words are on record already."""
+    found, run = list[Passage](), list[str]()
+    for message in [*messages, {}]:
+        if pieces := [text for part in _tool_parts(message) for text in _pieces(part)]:
+            run += pieces
+            continue
+        text = "\n".join(run)
+        if len(run) > 1 and len(text) <= MOST_TOGETHER:
+            screened = await guard.screen(text, agent=agent, channel=Channel.TOOL)
+            found += [Passage(text, channel=Channel.TOOL)] if held_side_by_side(screened) else []
+        run = []
+    return found
+
+
+def _pieces(part: Any) -> list[str]:
+    """The texts of a tool's answer, each part of a list by itself."""
+    parts = part if isinstance(part, list) else [part]
+    return [text for inner in parts if (text := _read("structured_messages", inner).text).strip()]

@@ -1,1 +1,1 @@
-"""One module per page of the console."""
+"""Pages of the console, by task."""

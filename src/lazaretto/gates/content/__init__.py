@@ -1,4 +1,4 @@
 """The content gate: moderation by debate, with reasons, precedents and appeals.
 
-Read ``records``, ``panel``, ``arbitration``, ``debate`` and ``gate``, in this order.
+Read ``records``, ``debate`` and ``gate``, in this order.
 """

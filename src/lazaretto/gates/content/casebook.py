@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from lazaretto.errors import InputError
-from lazaretto.gates.content.injections import find_injections
-from lazaretto.gates.content.library import CaseLibrary, read_case, starter_cases
-from lazaretto.gates.content.near_duplicates import NearDuplicateIndex
+from lazaretto.gates.content.jury.views import find_injections
+from lazaretto.gates.content.library import CaseLibrary, NearDuplicateIndex, read_case, starter_cases
 from lazaretto.gates.content.records import Case
 from lazaretto.ledger import Ledger
-from lazaretto.ledger.tail import Tail
+from lazaretto.ledger.reader import Tail
 from lazaretto.models.protocol import TextEmbedder
 from lazaretto.types import Draft, EventKind, plain
 

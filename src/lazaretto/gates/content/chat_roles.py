@@ -12,13 +12,12 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from PIL.Image import Image
 
-from lazaretto.gates.content import parsing, prompts, soundness
-from lazaretto.gates.content.arbitration import DEFAULT_ORDERS, Order, undecided_finding
-from lazaretto.gates.content.injections import injection_evidence
+from lazaretto.gates.content import parsing, prompts
+from lazaretto.gates.content.jury.views import injection_evidence
 from lazaretto.gates.content.library import FLOOR
-from lazaretto.gates.content.panel import Panel, Preprocessor
-from lazaretto.gates.content.quoting import Quoter, fresh_code
+from lazaretto.gates.content.prompts import Quoter, fresh_code
 from lazaretto.gates.content.records import (
+    DEFAULT_ORDERS,
     PLACEHOLDER,
     ArbiterFinding,
     Briefing,
@@ -26,11 +25,15 @@ from lazaretto.gates.content.records import (
     DebateState,
     InputKind,
     Label,
+    Order,
+    Panel,
     Precedent,
     PreparedContent,
+    Preprocessor,
     Role,
     RoleCost,
     Speech,
+    undecided_finding,
 )
 from lazaretto.models.protocol import ChatModel, Completion, Message, Request
 from lazaretto.pictures import Picture, frames_for_judges, open_picture
@@ -291,7 +294,7 @@ class ChatDebater:
         asked = (Message("system", prompts.CONSTITUTION), Message("user", f"{file}\n\n{instructions}"))
         words = debate.prepared.words
         reply = await self.role_model.ask(
-            asked, parsing.DebaterAnswer, words, lambda answer: soundness.echoes(answer.argument, words)
+            asked, parsing.DebaterAnswer, words, lambda answer: parsing.echoes(answer.argument, words)
         )
         answer, role_cost = reply.answer, reply.role_cost
         if answer is None:
@@ -323,7 +326,7 @@ class ChatArbiter:
             asked,
             parsing.ArbiterAnswer,
             debate.prepared.words,
-            lambda answer: soundness.unsound_ruling(answer, debate, bool(_quotes(debate.prepared, answer.quotes))),
+            lambda answer: parsing.unsound_ruling(answer, debate, bool(_quotes(debate.prepared, answer.quotes))),
         )
         answer, role_cost = reply.answer, reply.role_cost
         if answer is None:

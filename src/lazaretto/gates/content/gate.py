@@ -1,27 +1,379 @@
-"""The content gate as the guard sees it: one observation in, one verdict out."""
+"""The content gate as the guard sees it: from settings to judges, from one observation to one verdict."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from lazaretto.errors import MissingExtra, ModelError
-from lazaretto.gates.content.arbitration import CONFIRMED, IN_DOUBT, UNDECIDED
-from lazaretto.gates.content.assembly import LiveLibrary, make_panel, ready_library
-from lazaretto.gates.content.debate import Transcript, hold_debate
-from lazaretto.gates.content.library import starter_cases
-from lazaretto.gates.content.panel import Panel
-from lazaretto.gates.content.records import Content, InputKind, Label
-from lazaretto.gates.content.report import evidence_of, taxonomy
-from lazaretto.gates.content.settings import ContentSettings, content_settings
+from pydantic import Field
+
+from lazaretto.errors import InputError, MissingExtra, ModelError, PolicyError
+from lazaretto.gates.content.casebook import Casebook
+from lazaretto.gates.content.debate import DebateSettings, Transcript, evidence_of, hold_debate, taxonomy
+from lazaretto.gates.content.library import CaseLibrary, Precedents, starter_cases
+from lazaretto.gates.content.records import (
+    CONFIRMED,
+    DEFAULT,
+    DEFAULT_ORDERS,
+    IN_DOUBT,
+    PLACEHOLDER,
+    RULES,
+    UNDECIDED,
+    ArbiterFinding,
+    Case,
+    Content,
+    DebateState,
+    InputKind,
+    Label,
+    Order,
+    Panel,
+    Precedent,
+    Role,
+    RoleCost,
+    label_for,
+)
 from lazaretto.gates.protocol import MEASURED, GateContext, measured
+from lazaretto.kept_texts import clear_when_forgotten, is_stale
 from lazaretto.ledger import Ledger
-from lazaretto.policy import Limits, TrustPolicy
+from lazaretto.models.guard_model import GuardModel
+from lazaretto.models.openai_chat import Endpoint, OpenAIChat
+from lazaretto.models.protocol import ChatModel, TextEmbedder
+from lazaretto.policy import CLOSED, DEFAULT_LIMITS, Limits, RulingWord, Share, TrustPolicy, read_settings
 from lazaretto.policy.plugins import require
+from lazaretto.processor_time import in_thread
 from lazaretto.types import Channel, Evidence, Observation, Ruling, Verdict
+
+if TYPE_CHECKING:
+    from lazaretto.gates.content.chat_roles import RoleModel
+
+# The content gate's settings, as the policy's ``[gates.content]`` gives them.
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings(Endpoint):
+    """One language model of the debate: where it is, and what it costs."""
+
+    __pydantic_config__ = CLOSED
+    backend: Annotated[Literal["openai", "local"], Field(description="An endpoint, or weights on this machine.")] = (
+        "openai"
+    )
+    max_tokens: Annotated[int, Field(ge=16, description="Longest answer.")] = 700
+    price_prompt: Annotated[float, Field(ge=0, description="Dollars per million prompt tokens.")] = 0.0
+    price_completion: Annotated[float, Field(ge=0, description="Dollars per million completion tokens.")] = 0.0
+    price_cached: Annotated[float, Field(ge=-1, description="The same for cached prompt tokens; -1: as prompt.")] = -1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifierSettings:
+    """A moderation model of the user's own."""
+
+    __pydantic_config__ = CLOSED
+    model: Annotated[str, Field(description="A folder with the weights, or hf:owner/name.")] = ""
+    kind: Annotated[
+        Literal["auto", "classifier", "safe-unsafe", "yes-no"],
+        Field(
+            description="A text classifier, or a chat judge that answers safe/unsafe or Yes/No; auto: by its config."
+        ),
+    ] = "auto"
+    harmful: Annotated[tuple[str, ...], Field(description="Classes that count as harmful; empty: by their names.")] = ()
+    allow_below: Annotated[Share, Field(description="Its number below which content is allowed.")] = 0.3
+    unsafe_from: Annotated[Share, Field(description="Its number from which on content is unsafe.")] = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class ContentSettings:
+    """The policy's ``[gates.content]``."""
+
+    __pydantic_config__ = CLOSED
+    jury: Annotated[
+        Literal["embedded", "chat", "classifier"],
+        Field(description="Trained local models, language models, or a moderation model of your own."),
+    ] = "embedded"
+    classifier: ClassifierSettings = ClassifierSettings()
+    encoder: Annotated[
+        str, Field(description="Encoder that finds precedents: a folder or hf:owner/name; empty: all-MiniLM-L6-v2.")
+    ] = ""
+    hearing_s: Annotated[
+        float, Field(gt=0, le=3600, description="Time for a debate of language models, past the channel's timeout.")
+    ] = 120.0
+    rounds: Annotated[int, Field(ge=1, le=3, description="Rounds of Strict and Loose.")] = 2
+    adaptive: Annotated[bool, Field(description="Stop early when nothing can change any more.")] = False
+    precedents: Annotated[int, Field(ge=0, le=20, description="Cases the Supporter brings.")] = 3
+    unsafe: Annotated[RulingWord, Field(description="Ruling for unsafe content.")] = Ruling.BLOCK
+    gray: Annotated[RulingWord, Field(description="Ruling for content neither clearly safe nor unsafe.")] = (
+        Ruling.REVIEW
+    )
+    undecided: Annotated[RulingWord, Field(description="Ruling when no usable verdict came.")] = Ruling.REVIEW
+    false_alarms: Annotated[
+        float, Field(gt=0, le=0.2, description="Share of harmless content that the embedded jury may call unsafe.")
+    ] = 0.01
+    misses: Annotated[
+        float, Field(gt=0, le=0.5, description="Share of harmful content that the embedded jury may call safe.")
+    ] = 0.15
+    quick: Annotated[bool, Field(description="No debate about what one look shows to be clearly harmless.")] = True
+    add_reader: Annotated[
+        bool, Field(description="Where mpnet is set up, add its score to the embedded jury's in doubt.")
+    ] = True
+    risk_first: Annotated[
+        Literal["measured"] | tuple[InputKind, ...],
+        Field(description="Kinds of input (text, image, pair) that try the risk rule first, or as was measured best."),
+    ] = "measured"
+    without: Annotated[
+        tuple[Literal["supporter", "retrieval", "strict", "loose"], ...],
+        Field(description="Roles left empty (ablation)."),
+    ] = ()
+    models: Annotated[
+        Mapping[str, ModelSettings],
+        Field(description="By role (supporter, strict, loose, arbiter, vision) or 'default'."),
+    ] = field(default_factory=dict)
+
+    @property
+    def debate(self) -> DebateSettings:
+        """How long a debate lasts."""
+        return DebateSettings(self.rounds, self.adaptive)
+
+    @property
+    def orders(self) -> Mapping[InputKind, Order]:
+        """Order of the rules by kind of input."""
+        if self.risk_first == "measured":
+            return DEFAULT_ORDERS
+        return {k: Order.RISK_FIRST if k in self.risk_first else Order.CONTEXT_FIRST for k in InputKind}
+
+
+def content_settings(table: Mapping[str, Any], file: str = "policy") -> ContentSettings:
+    """The settings from a policy's table."""
+    settings = read_settings(ContentSettings, table, key="gates.content", file=file)
+    known = {"default", "vision", *(role.value for role in Role)}
+    for name in settings.models:
+        if name not in known:
+            raise PolicyError(f"gates.content.models.{name}", name, ", ".join(sorted(known)), file)
+    if settings.jury == "chat" and "default" not in settings.models and "arbiter" not in settings.models:
+        raise PolicyError("gates.content.models", "no model", "[gates.content.models.default] with a model name", file)
+    if settings.jury == "classifier":
+        if not settings.classifier.model:
+            key = "gates.content.classifier.model"
+            raise PolicyError(key, "no model", "a folder with a moderation model, or hf:owner/name", file)
+        if settings.classifier.allow_below > settings.classifier.unsafe_from:
+            key = "gates.content.classifier.allow_below"
+            raise PolicyError(key, settings.classifier.allow_below, "at most unsafe_from", file)
+    return settings
+
+
+# From settings to judges: the panel with a model in each role, and the case library it retrieves from.
+
+
+@functools.lru_cache(maxsize=32)
+def _chat_model(settings: _Frozen) -> ChatModel:
+    wanted = settings.settings
+    if wanted.backend == "local":
+        from lazaretto.models.guard_model import LocalChat
+
+        return LocalChat(wanted.model)
+    return OpenAIChat(wanted)
+
+
+@dataclass(frozen=True)
+class _Frozen:
+    """Settings as a cache key: roles with equal settings share one client, and so one limit and one breaker."""
+
+    settings: ModelSettings
+
+    def __hash__(self) -> int:
+        return hash(repr(self.settings))
+
+
+def role_model_for(role: Role, wanted: ModelSettings) -> RoleModel:
+    """A model in a role."""
+    from lazaretto.gates.content.chat_roles import Price, RoleModel
+
+    cached = None if wanted.price_cached < 0 else wanted.price_cached
+    price = Price(wanted.price_prompt, wanted.price_completion, cached)
+    return RoleModel(role, _chat_model(_Frozen(wanted)), price, wanted.max_tokens)
+
+
+def make_panel(settings: ContentSettings, library: Precedents | None, limits: Limits = DEFAULT_LIMITS) -> Panel:
+    """The panel that the settings describe; it opens pictures within the policy's ``limits``."""
+    if "retrieval" in settings.without:
+        library = None
+    if settings.jury == "embedded":
+        return _embedded(settings, library, limits)
+    if settings.jury == "classifier":
+        return _classified(settings, library, limits)
+    from lazaretto.gates.content.chat_roles import chat_panel  # with the answers' schemas: not where no model is asked
+
+    role_models: dict[Role, RoleModel] = {}
+    for role in (Role.SUPPORTER, Role.STRICT, Role.LOOSE, Role.ARBITER):
+        wanted = settings.models.get(role.value) or settings.models.get("default")
+        if role.value not in settings.without and wanted is not None:
+            role_models[role] = role_model_for(role, wanted)
+    if "vision" in settings.models:
+        role_models[Role.PREPROCESSOR] = role_model_for(Role.PREPROCESSOR, settings.models["vision"])
+    if Role.ARBITER not in role_models:
+        raise InputError("gates.content.models", "no model for the arbiter", "Set models.default or models.arbiter")
+    return chat_panel(role_models, library, orders=settings.orders, precedents=settings.precedents, limits=limits)
+
+
+def _embedded(settings: ContentSettings, library: Precedents | None, limits: Limits) -> Panel:
+    from lazaretto.gates.content.jury import embedded_panel
+    from lazaretto.gates.content.jury.debaters import ErrorRates
+
+    orders = None if settings.risk_first == "measured" else settings.orders
+    rates = ErrorRates(settings.false_alarms, settings.misses)
+    panel = embedded_panel(
+        library,
+        settings.precedents,
+        settings.without,
+        orders,
+        limits,
+        rates=rates,
+        quick=settings.quick,
+        second=settings.add_reader,
+    )
+    return _seeing(panel, settings, limits)
+
+
+def _classified(settings: ContentSettings, library: Precedents | None, limits: Limits) -> Panel:
+    from lazaretto.gates.content.jury.supporter import JurySupporter
+    from lazaretto.gates.content.jury.views import JuryPreprocessor
+
+    wanted = settings.classifier
+    arbiter = ClassifierArbiter(_guard_model(wanted), wanted.allow_below, wanted.unsafe_from)
+    supporter = None if "supporter" in settings.without else JurySupporter(library, settings.precedents)
+    panel = Panel(arbiter.model.name, JuryPreprocessor(limits=limits), arbiter, supporter)
+    return _seeing(panel, settings, limits)
+
+
+@functools.lru_cache(maxsize=4)
+def _guard_model(wanted: ClassifierSettings) -> GuardModel:
+    """The user's model, loaded once for all panels that seat it."""
+    return GuardModel(wanted.model, wanted.kind, wanted.harmful)
+
+
+def _seeing(panel: Panel, settings: ContentSettings, limits: Limits) -> Panel:
+    """The panel with the policy's vision model before its own preprocessor, where there is one."""
+    if "vision" not in settings.models:
+        return panel
+    from lazaretto.gates.content.chat_roles import DescribingPreprocessor
+
+    vision = role_model_for(Role.PREPROCESSOR, settings.models["vision"])
+    return replace(panel, preprocessor=DescribingPreprocessor(vision, panel.preprocessor, limits))
+
+
+@functools.lru_cache(maxsize=4)
+def text_embedder(encoder: str = "") -> TextEmbedder | None:
+    """The encoder retrieval uses, or None without the ``models`` extra: retrieval is then by words alone.
+
+    ``encoder``: a folder or ``hf:owner/name`` in place of all-MiniLM-L6-v2.
+    """
+    if encoder:
+        from lazaretto.models.guard_model import HubEmbedder
+
+        return HubEmbedder(encoder)
+    try:
+        from lazaretto.reading.text import ReadVectors
+
+        return ReadVectors()
+    except MissingExtra:
+        return None
+
+
+def vector_cache() -> Path:
+    """Where case vectors are kept between runs."""
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("lazaretto")) / "cases"
+
+
+def ready_library(cases: Iterable[Case], encoder: str = "") -> CaseLibrary:
+    """Cases to retrieve from, their vectors made or read from the cache: the first debate does not wait for them."""
+    library = CaseLibrary(cases, text_embedder(encoder), vector_cache())
+    library.prepare()
+    return library
+
+
+class LiveLibrary:
+    """The casebook's live version, looked up when precedents are wanted: a text that needs no debate costs no look at
+    the ledger. Safe to share between threads; the newest version alone is kept, until something is erased."""
+
+    def __init__(self, ledger: Ledger, encoder: str = "") -> None:
+        self._ledger, self._encoder = ledger, encoder
+        self._lock = threading.Lock()
+        self._kept: tuple[Casebook, tuple[str, ...], CaseLibrary] | None = None
+        clear_when_forgotten(self)
+        self._library()
+
+    def clear(self) -> None:
+        """Forget cases that were made here: they are read again when they are wanted."""
+        kept = self._kept
+        if kept is not None and kept[0].has_learnt:
+            self._kept = None
+
+    def nearest(self, words: str, kind: InputKind, limit: int) -> tuple[Precedent, ...]:
+        """As in ``CaseLibrary``, over the cases that are live now."""
+        return self._library().nearest(words, kind, limit)
+
+    def _library(self) -> CaseLibrary:
+        with self._lock:
+            kept = self._kept
+            book = Casebook(self._ledger) if kept is None else kept[0]
+            book.refresh()
+            live = (book.live, *(case.id for case in book.cases()))
+            if kept is None or kept[1] != live:
+                kept = book, live, live_library(book, self._encoder)
+            self._kept = None if is_stale() and book.has_learnt else kept
+            return kept[2]
+
+
+def live_library(book: Casebook, encoder: str = "") -> CaseLibrary:
+    """The casebook's live version, ready."""
+    return ready_library(book.cases(), encoder)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifierArbiter:
+    """Rules by one model's number. Nothing is known of how well it is calibrated: the bars are the user's."""
+
+    model: GuardModel
+    allow_below: float = 0.3
+    unsafe_from: float = 0.7
+
+    async def decide(self, debate: DebateState) -> ArbiterFinding:
+        """The finding; a picture without words is undecided, because the model reads text alone."""
+        started, prepared = time.perf_counter(), debate.prepared
+        words = prepared.words
+        if prepared.fault or not words:
+            why = prepared.fault or "the picture has no description and no words on it"
+            if prepared.description != PLACEHOLDER and not prepared.fault:
+                why = "there is nothing to judge"
+            return ArbiterFinding(label_for(DEFAULT), 0.5, UNDECIDED, RULES[UNDECIDED], undecided=why)
+        found = await in_thread(self.model.score, words)
+        ms = (time.perf_counter() - started) * 1000.0
+        gray = self.allow_below <= found.risk < self.unsafe_from
+        rule = CONFIRMED if found.risk >= (0.5 if gray else self.unsafe_from) else DEFAULT
+        reasoning = (
+            f"{RULES[IN_DOUBT if gray else rule]} {self.model.name} says {found.label} with {found.risk:.2f}. "
+            f"Allowed below {self.allow_below:.2f}, unsafe from {self.unsafe_from:.2f}."
+        )
+        cost = RoleCost(Role.ARBITER, self.model.name, calls=1, prompt_tokens=found.tokens, ms=ms)
+        return ArbiterFinding(
+            label_for(rule),
+            found.risk,
+            IN_DOUBT if gray else rule,
+            reasoning,
+            (0.0, 1.0),
+            prepared.notices,
+            role_cost=cost,
+            gray=gray,
+        )
+
+
+# The content gate as the guard sees it: one observation in, one verdict out.
 
 NAME, EMBEDDED = "content", "embedded"
 EMPTY_RULE = "nothing-to-judge"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lazaretto.gates.blocklist import persons_decision
-from lazaretto.gates.blocklist_entries import NEAR
+from lazaretto.gates.blocklist import NEAR, persons_decision
 from lazaretto.gates.content.records import Content, Outcome
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Ledger

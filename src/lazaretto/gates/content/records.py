@@ -1,4 +1,4 @@
-"""Records of a debate: the content under audit, the speech of each role, and the finding."""
+"""Records of a debate, its five roles, and its three rules, of which the first that applies decides."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from lazaretto.types import Evidence
+
+# Records of a debate: the content under audit, the speech of each role, and the finding.
 
 PLACEHOLDER = "[A picture is attached. No description of it is available.]"
 """The text for judges when a picture could not be described: neutral, so that it sways no judge."""
@@ -243,3 +245,134 @@ class ArbiterFinding:
         if self.unread and self.label is Label.SAFE:
             return Outcome.REVIEW
         return Outcome.REVIEW if self.gray or self.undecided else Outcome(self.label.value)
+
+
+# The roles of a debate: five small protocols, and the panel that holds one of each.
+#
+# A role may be a language model (``chat_roles``), a trained local model (``jury``) or a script (tests). It keeps no
+# state between debates and may serve many at once. A role that cannot answer returns its record with ``fault`` set;
+# exceptions are recorded the same way, so that one bad role never stops a batch.
+
+
+@runtime_checkable
+class Preprocessor(Protocol):
+    """Turns the content into words: description, words read off the picture, facts."""
+
+    async def prepare(self, content: Content) -> PreparedContent:
+        """The content as every later role will read it."""
+        ...
+
+
+@runtime_checkable
+class Supporter(Protocol):
+    """Grounds the debate: summary, precedents from the case library, cues, differences, patterns."""
+
+    async def brief(self, prepared: PreparedContent) -> Briefing:
+        """The briefing: precedents of similar content."""
+        ...
+
+
+@runtime_checkable
+class Debater(Protocol):
+    """Strict or Loose. Loose speaks after Strict in a round and sees Strict's latest speech."""
+
+    async def argue(self, debate: DebateState) -> Speech:
+        """This debater's speech in ``debate.round``."""
+        ...
+
+
+@runtime_checkable
+class Arbiter(Protocol):
+    """Rules by the protocol, from the content, the briefing, the speeches and the score trajectories."""
+
+    async def decide(self, debate: DebateState) -> ArbiterFinding:
+        """The finding."""
+        ...
+
+
+@runtime_checkable
+class Glance(Protocol):
+    """A look before any debate that may settle clearly harmless content."""
+
+    async def settle(self, prepared: PreparedContent) -> ArbiterFinding | None:
+        """The finding, or None when a debate has to be held."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """The roles and their holders. A debater or supporter set to None is an ablation: the debate goes on without it."""
+
+    name: str
+    """Shown in reports: ``embedded``, or the model names."""
+    preprocessor: Preprocessor
+    arbiter: Arbiter
+    supporter: Supporter | None = None
+    strict: Debater | None = None
+    loose: Debater | None = None
+    glance: Glance | None = None
+    """None: a debate is held about everything."""
+
+
+# The hierarchical protocol: three rules, of which the first that applies decides the verdict.
+#
+# Their order may depend on the kind of input. A language model's arbiter reads them in its prompt, the embedded jury
+# applies them to its scores; the label that a rule gives is the same for both.
+
+EXONERATED = "contextual-exoneration"
+CONFIRMED = "confirmed-risk"
+DEFAULT = "default-safe"
+IN_DOUBT = "in-doubt"
+UNDECIDED = "undecided"
+
+RULES: Mapping[str, str] = {
+    EXONERATED: "Rule 1: a benign context is shown that overrides the indicators of risk; safe.",
+    CONFIRMED: "Rule 2: a concrete violation is shown and nothing excuses it; unsafe.",
+    DEFAULT: "Rule 3: neither concrete harm nor a clear benign context is shown; safe by default.",
+    IN_DOUBT: "The risk is too high to call it safe and too low to call it unsafe: the policy says whether it passes.",
+    UNDECIDED: "No usable ruling: the label is a stand-in, and a person should look at the item.",
+}
+
+CONTRADICTION_MARGIN = 0.2
+"""A label may disagree with its own score by this much around one half; past it, the answer contradicts itself."""
+
+
+class Order(StrEnum):
+    """The order of the first two rules."""
+
+    CONTEXT_FIRST = "context-first"
+    RISK_FIRST = "risk-first"
+
+
+DEFAULT_ORDERS: Mapping[InputKind, Order] = {
+    InputKind.TEXT: Order.CONTEXT_FIRST,
+    InputKind.IMAGE: Order.RISK_FIRST,
+    InputKind.PAIR: Order.CONTEXT_FIRST,
+}
+"""The reference program's orders, for language models. The embedded jury's order was measured (its model card has the
+figures), and a policy can set either with ``risk_first``."""
+
+
+def label_for(rule: str) -> Label:
+    """The label a rule gives."""
+    return Label.UNSAFE if rule == CONFIRMED else Label.SAFE
+
+
+def contradicts(label: Label, score: float) -> bool:
+    """Whether a label and the risk score beside it cannot both be meant, such as 'safe' with a risk of 1."""
+    if label is Label.SAFE:
+        return score > 0.5 + CONTRADICTION_MARGIN
+    return score < 0.5 - CONTRADICTION_MARGIN
+
+
+def undecided_finding(debate: DebateState, reason: str, role_cost: RoleCost) -> ArbiterFinding:
+    """The finding when no usable ruling came: labelled by the debaters' mean, marked undecided, with the widest
+    interval.
+    """
+    spoken = [s for role in (Role.STRICT, Role.LOOSE) if (s := debate.last_score(role)) is not None]
+    risk = sum(spoken) / len(spoken) if spoken else 0.5
+    label = Label.UNSAFE if risk >= 0.5 else Label.SAFE
+    fault = Evidence("fault", f"The arbiter gave no usable ruling: {reason}")
+    return ArbiterFinding(
+        label, risk, UNDECIDED, RULES[UNDECIDED], (0.0, 1.0), (fault,), undecided=reason, role_cost=role_cost
+    )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lazaretto import reports
+from lazaretto.gates.content.debate import references
 from lazaretto.gates.content.records import Role
-from lazaretto.gates.content.report import references
-from lazaretto.reports import html
 
 _STYLE = """
 blockquote,pre{white-space:pre-wrap;overflow-wrap:anywhere;background:var(--soft)}pre{padding:.7rem}
@@ -27,11 +27,11 @@ _MEANS = {
 
 def page(report: Mapping[str, Any]) -> str:
     """The report as one HTML file: no script, no outside resource, everything from the content escaped."""
-    e = html.escape
+    e = reports.escape
     low, high = report["interval"]
     parts = [
         f"<h1>Audit of {e(report['id'])} "
-        f"{html.badge(_COLOURS[report['label']], report['label'], _MEANS[report['label']])}</h1>",
+        f"{reports.badge(_COLOURS[report['label']], report['label'], _MEANS[report['label']])}</h1>",
         f"<p class='meta'>Risk <b>{report['risk']:.2f}</b> ({low:.2f} to {high:.2f}) · rule "
         f"<b>{e(report['rule'])}</b> · "
         f"{report['rounds']} rounds · {e(report['kind'])} · judged by {e(report['table'])}</p>",
@@ -39,12 +39,12 @@ def page(report: Mapping[str, Any]) -> str:
         f"<blockquote>{e(report['reasoning'] or '-')}</blockquote>",
         f"<p class='meta'>Policy references: {e(references(report['taxonomy']))}</p>",
         "<h2>Score trajectories</h2>",
-        html.figure(trajectory_svg(report["trajectories"], report["risk"]), "risk scores by round"),
+        reports.figure(trajectory_svg(report["trajectories"], report["risk"]), "risk scores by round"),
         "<h2>Exhibit</h2>",
     ]
     parts += _exhibit_html(report)
     for title, rows in (("Evidence", report["evidence"]), ("Notices", report["notices"])):
-        parts.append(html.bullets(title, [row["summary"] for row in rows]))
+        parts.append(reports.bullets(title, [row["summary"] for row in rows]))
     parts.append(_precedents_html(report["precedents"]))
     parts.append("<h2>Transcript</h2>")
     if report["briefing"]["summary"]:
@@ -59,7 +59,7 @@ def page(report: Mapping[str, Any]) -> str:
             f"<blockquote>{e(words)}</blockquote></div>"
         )
     parts += _cost_html(report)
-    return html.page(f"Audit {report['id']}", parts, _STYLE)
+    return reports.page(f"Audit {report['id']}", parts, _STYLE)
 
 
 def _exhibit_html(report: Mapping[str, Any]) -> list[str]:
@@ -90,7 +90,7 @@ def _places(evidence: Sequence[Mapping[str, Any]], part: str, length: int) -> li
 
 
 def _marked(words: str, spans: Sequence[tuple[int, int, str]]) -> str:
-    e, pieces, at = html.escape, [], 0
+    e, pieces, at = reports.escape, [], 0
     for start, end, side in spans:
         pieces.append(f"{e(words[at:start])}<mark class='{side}'>{e(words[start:end])}</mark>")
         at = end
@@ -105,7 +105,7 @@ def _precedents_html(precedents: Sequence[Mapping[str, Any]]) -> str:
         (p["label"], f"{p['similarity']:.2f}", p["summary"], f"{p['why']} {p['differs']}", p["source"], p["id"])
         for p in precedents
     ]
-    return f"<h2>Precedents</h2>{html.table(columns, rows)}"
+    return f"<h2>Precedents</h2>{reports.table(columns, rows)}"
 
 
 def _cost_html(report: Mapping[str, Any]) -> list[str]:
@@ -119,8 +119,8 @@ def _cost_html(report: Mapping[str, Any]) -> list[str]:
     spent = f"{cost['ms']:.0f} ms, {cost['calls']} calls, {cost['tokens']} tokens, ${cost['dollars']:.6f}"
     return [
         f"<h2>Cost</h2><p>{spent}</p>",
-        html.table(columns, rows) if rows else "",
-        html.bullets("Faults", report["faults"]),
+        reports.table(columns, rows) if rows else "",
+        reports.bullets("Faults", report["faults"]),
     ]
 
 

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.ledger import ItemState, Ledger, changes_of, with_change
-from lazaretto.ledger.standing import standing_events
-from lazaretto.ledger.tail import Tail
+from lazaretto.ledger.reader import Tail, standing_events
 from lazaretto.types import BY_PERSON, COPY_OF, MACHINE, REBUILT, Channel, Event, EventKind
 
 Ints = NDArray[np.int64]

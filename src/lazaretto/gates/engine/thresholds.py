@@ -15,7 +15,7 @@ from typing import Any
 
 from lazaretto.errors import InputError
 from lazaretto.ledger import Ledger
-from lazaretto.ledger.tail import Tail
+from lazaretto.ledger.reader import Tail
 from lazaretto.policy import LearnPolicy
 from lazaretto.types import Draft, EventKind, Evidence, Ruling, Verdict, plain
 

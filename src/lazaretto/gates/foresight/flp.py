@@ -1,20 +1,138 @@
-"""Foresight as published (mode ``flp``): six rehearsed chats, two measures, two thresholds, local to the agent."""
+"""Foresight as published (mode ``flp``): six rehearsed chats, two measures, two thresholds, local to the agent.
+
+Over a community, collapsed agents are rolled back or bisected, one by one.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.agents.persona import Persona
-from lazaretto.agents.turn import AgentState
+from lazaretto.agents.album import AlbumItem
+from lazaretto.agents.prompts import ChatRecord, Persona
+from lazaretto.agents.turn import AgentState, roll_back
 from lazaretto.errors import InputError
-from lazaretto.gates.foresight.backend import RehearsalBackend
-from lazaretto.gates.foresight.diversity import retrieval_entropy, semantic_diversity
-from lazaretto.gates.foresight.rehearsal import RehearsalResult, rehearse
+from lazaretto.gates.foresight.adapter import RehearsalBackend
+from lazaretto.gates.foresight.community import AgentPair, Cleaning, Streams, Talk
+from lazaretto.gates.foresight.gauge import retrieval_entropy, semantic_diversity
+
+# The rehearsal: an agent plays both sides of a few turns behind other personas, on copies of itself.
+#
+# Albums are read and never written; records of the rehearsal go into the copies' histories alone, which end with it.
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalResult:
+    """The result of a rehearsal of one agent."""
+
+    retrieved: tuple[str, ...] = ()
+    """The key that each rehearsed turn fetched."""
+    records: tuple[str, ...] = ()
+    """The rehearsed chats as text, of those turns that came to their end."""
+    faults: tuple[str, ...] = ()
+    """Why turns are missing: a model that failed, an empty album."""
+
+
+@dataclass
+class _RehearsedTurn:
+    """One rehearsed turn in the making."""
+
+    agent: int
+    asking: int
+    answering: int
+    key: str = ""
+    question: str = ""
+
+
+@dataclass
+class _Notes:
+    retrieved: list[str] = field(default_factory=list)
+    records: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+
+async def rehearse(
+    agents: Sequence[AgentState],
+    casts: Sequence[Sequence[Persona]],
+    passes: int,
+    backend: RehearsalBackend,
+    rng: random.Random,
+) -> list[RehearsalResult]:
+    """Every agent behind its cast of personas, ``passes`` times in pairs that change; all agents in common batches.
+
+    Histories begin empty, as in the authors' program. An odd persona sits out; one persona plays both sides.
+    """
+    if passes < 1:
+        raise InputError("passes", f"{passes}", "Rehearse at least once")
+    copies = [
+        [replace(agent.playing(persona), history=agent.history.cleared()) for persona in cast]
+        for agent, cast in zip(agents, casts, strict=True)
+    ]
+    notes = [_Notes() for _ in agents]
+    for _ in range(passes):
+        scenes = [scene for index, cast in enumerate(copies) for scene in _pairs(index, len(cast), rng)]
+        await _play(scenes, copies, notes, backend)
+    return [RehearsalResult(tuple(n.retrieved), tuple(n.records), tuple(n.faults)) for n in notes]
+
+
+def _pairs(agent: int, cast: int, rng: random.Random) -> list[_RehearsedTurn]:
+    if cast == 1:
+        return [_RehearsedTurn(agent, 0, 0)]
+    order = rng.sample(range(cast), cast)
+    return [_RehearsedTurn(agent, q, a) for q, a in zip(order[0::2], order[1::2], strict=False)]
+
+
+async def _play(
+    scenes: list[_RehearsedTurn], copies: list[list[AgentState]], notes: list[_Notes], backend: RehearsalBackend
+) -> None:
+    """One pass: plan, look up, ask, answer; a scene that fails drops out and says why."""
+    going: list[_RehearsedTurn] = []
+    plans = await backend.plan([copies[s.agent][s.asking] for s in scenes])
+    for scene, utterance in zip(scenes, plans, strict=True):
+        actor = copies[scene.agent][scene.asking]
+        if utterance.fault or not len(actor.album):
+            notes[scene.agent].faults.append(utterance.fault or "the album is empty")
+            continue
+        (key,) = await backend.look_up(actor.album, [utterance.text or actor.persona.text()])
+        if not key:
+            notes[scene.agent].faults.append("retrieval failed" if key is None else "nothing was retrieved")
+            continue
+        scene.key = key
+        notes[scene.agent].retrieved.append(key)
+        going.append(scene)
+    for side in ("ask", "answer"):
+        shown = [next(k for k in copies[s.agent][0].album if k.key == s.key) for s in going]
+        if side == "ask":
+            spoken = await backend.ask([copies[s.agent][s.asking] for s in going], shown)
+        else:
+            actors = [copies[s.agent][s.answering] for s in going]
+            spoken = await backend.answer(actors, shown, [s.question for s in going])
+        left = []
+        for scene, utterance in zip(going, spoken, strict=True):
+            if utterance.fault:
+                notes[scene.agent].faults.append(utterance.fault)
+            elif side == "ask":
+                scene.question = utterance.text
+                left.append(scene)
+            else:
+                _keep(scene, utterance.text, copies[scene.agent], notes[scene.agent])
+        going = left
+
+
+def _keep(scene: _RehearsedTurn, answer: str, cast: list[AgentState], notes: _Notes) -> None:
+    record = ChatRecord(scene.question, answer)
+    notes.records.append(record.text())
+    for place in {scene.asking, scene.answering}:
+        cast[place] = replace(cast[place], history=cast[place].history.add(record))
+
+
+# Foresight as published (mode ``flp``): six rehearsed chats, two measures, two thresholds, local to the agent.
 
 QUANTILE = 0.075
 """delta: share of benign rehearsals at or below each threshold, as published."""
@@ -109,3 +227,89 @@ def infected(reading: FlpReading, thresholds: FlpThresholds, settings: FlpSettin
     if settings.use_diversity:
         low.append(reading.diversity is not None and reading.diversity <= thresholds.diversity)
     return all(low)
+
+
+# Foresight as published (mode ``flp``) over a community: collapsed agents are rolled back or bisected, one by one.
+
+Search = Callable[[Sequence[str], Callable[[tuple[str, ...]], Awaitable[bool]]], Awaitable[Sequence[str]]]
+"""Finds which memories to remove, given a test that says whether just these would infect: a bisection."""
+Purified = tuple[AgentState, str]
+"""The agent after purification, and by which way."""
+Purification = Callable[[RehearsalBackend], Awaitable[Purified]]
+Together = Callable[[RehearsalBackend, Sequence[Purification]], Awaitable[list[Purified]]]
+"""Runs searches with a backend, side by side where it can."""
+
+
+async def one_by_one(backend: RehearsalBackend, searches: Sequence[Purification]) -> list[Purified]:
+    """The plain way to run searches."""
+    return [await search(backend) for search in searches]
+
+
+class FlpMode:
+    """The defence as published: every agent about to speak rehearses; a found memory is removed from it alone."""
+
+    def __init__(
+        self,
+        thresholds: FlpThresholds,
+        personas: Sequence[Persona],
+        settings: FlpSettings | None = None,
+        *,
+        search: Search,
+        together: Together = one_by_one,
+    ) -> None:
+        self.thresholds, self.personas, self.settings = thresholds, tuple(personas), settings or FlpSettings()
+        self.before: dict[str, FlpReading] = {}
+        """The last reading of each agent, for drift."""
+        self._search, self._together = search, together
+
+    async def before_turns(
+        self, agents: Sequence[AgentState], speaking: Sequence[str], backend: RehearsalBackend, streams: Streams
+    ) -> Cleaning:
+        """Rehearse everybody who is about to speak, purify the infected."""
+        known = {agent.id: agent for agent in agents}
+        about = [known[name] for name in speaking]
+        readings = await take_readings(about, self.personas, self.settings, backend, streams("flp"))
+        sick = [
+            partial(self.purified, agent, reading.drift(self.before.get(agent.id)), streams=streams)
+            for agent, reading in zip(about, readings, strict=True)
+            if infected(reading, self.thresholds, self.settings)
+        ]
+        pure = await self._together(backend, sick)
+        self.before |= {agent.id: reading for agent, reading in zip(about, readings, strict=True)}
+        missing = {
+            agent.id: tuple(k.key for k in agent.album)
+            for agent, reading in zip(about, readings, strict=True)
+            if len(agent.album) and (reading.entropy is None or reading.diversity is None)
+        }
+        return Cleaning({s.id: s for s, _ in pure}, {s.id: how for s, how in pure}, unread=missing)
+
+    async def purified(
+        self, agent: AgentState, drift: float | None, backend: RehearsalBackend, *, streams: Streams
+    ) -> Purified:
+        """The infected agent, purified, and the method. No drift is known the first time: long-term."""
+        if drift is not None and drift > self.thresholds.drift:
+            return roll_back(agent), "rollback"
+        rng = streams(f"flp bisect {agent.id}")
+
+        async def test(keys: tuple[str, ...]) -> bool:
+            part = replace(agent, album=agent.album.only(keys))
+            (reading,) = await take_readings([part], self.personas, self.settings, backend, rng)
+            return infected(reading, self.thresholds, self.settings)
+
+        found = await self._search([k.key for k in agent.album], test)
+        return replace(agent, album=agent.album.without(found)), "bisect"
+
+    def listen(self, talk: Iterable[Talk], meetings: Iterable[AgentPair]) -> None:
+        """The published defence does not."""
+
+    def snapshot(self) -> Mapping[str, Any]:
+        """The mean embeddings of the last rehearsals."""
+        return {"centres": {a: r.centre.tolist() for a, r in self.before.items() if r.centre is not None}}
+
+    def restore(self, snapshot: Mapping[str, Any], album_items: Mapping[str, AlbumItem]) -> None:
+        """Go on with them."""
+        self.before = {a: FlpReading(None, None, np.array(c)) for a, c in snapshot["centres"].items()}
+
+    def anew(self) -> FlpMode:
+        """The same mode as it began."""
+        return FlpMode(self.thresholds, self.personas, self.settings, search=self._search, together=self._together)

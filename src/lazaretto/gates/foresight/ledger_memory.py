@@ -16,10 +16,10 @@ from lazaretto.agents.chat_agent import Exchange
 from lazaretto.agents.prompts import HISTORY, picture_title
 from lazaretto.errors import UnknownItem
 from lazaretto.gates.foresight.community import Mode, MonitorMode
-from lazaretto.gates.foresight.flp_mode import FlpMode
+from lazaretto.gates.foresight.flp import FlpMode
 from lazaretto.gates.foresight.gauge import MemoryEvidence
 from lazaretto.ledger import Ledger
-from lazaretto.ledger.tail import Tail
+from lazaretto.ledger.reader import Tail
 from lazaretto.types import Channel, Draft, Event, EventKind, Observation
 
 WINDOW = 10_000

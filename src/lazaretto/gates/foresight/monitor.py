@@ -21,11 +21,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from lazaretto.agents.album import AlbumItem
-from lazaretto.agents.persona import Persona
-from lazaretto.agents.prompts import ChatRecord
+from lazaretto.agents.prompts import ChatRecord, Persona
 from lazaretto.agents.turn import AgentState
 from lazaretto.errors import InputError
-from lazaretto.gates.foresight.backend import RehearsalBackend
+from lazaretto.gates.foresight.adapter import RehearsalBackend
 from lazaretto.gates.foresight.gauge import (
     BenignBaseline,
     MemoryEvidence,

@@ -18,21 +18,20 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from lazaretto.gates.memory.claims import corrections
-from lazaretto.gates.memory.claims.consequences import ruling_on, with_claims
+from lazaretto.gates.memory.claims.conflicts import ruling_on, with_claims
 from lazaretto.gates.memory.claims.judge import ClaimJudge
-from lazaretto.gates.memory.claims.llm_tiebreak import LlmTiebreak
+from lazaretto.gates.memory.claims.relation import LlmTiebreak
 from lazaretto.gates.memory.claims.settings import DEFAULT_CLAIMS, ClaimSettings
-from lazaretto.gates.memory.order_signs import has_order_sign, hides_a_change
-from lazaretto.gates.memory.record_model import RecordModel, shared_model
-from lazaretto.gates.memory.record_review import Look
-from lazaretto.gates.memory.record_screener import RecordJudgement
-from lazaretto.gates.memory.record_watch import RecordWatch, notes
+from lazaretto.gates.memory.record_model import Look, RecordModel, shared_model
+from lazaretto.gates.memory.record_watch import RecordJudgement, RecordWatch, notes
 from lazaretto.gates.memory.text_screener import (
     GRAY,
     MOST_SECONDS,
     Screening,
     TextScreener,
     UnreadLanguage,
+    has_order_sign,
+    hides_a_change,
     shared_screener,
 )
 from lazaretto.gates.memory.trusted_plans import supporting_memories

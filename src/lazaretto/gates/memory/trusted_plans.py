@@ -14,8 +14,7 @@ from lazaretto.gates.memory.claims.extraction import Claim, claim_at, claims_of
 from lazaretto.gates.memory.claims.judge import LEAST_COSINE, ClaimJudge
 from lazaretto.ledger import Ledger
 from lazaretto.provenance.graph import ProvenanceGraph
-from lazaretto.reading.text import reading_of
-from lazaretto.reading.windows import chosen_windows
+from lazaretto.reading.text import chosen_windows, reading_of
 from lazaretto.types import Observation, SourceClass
 
 _MOST_CLAIMS = 4

@@ -6,6 +6,8 @@ measured on sources that the reader had not seen (``calibration.json``; docs/mod
 
 from __future__ import annotations
 
+import statistics
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -19,10 +21,44 @@ from lazaretto.errors import ModelUnavailable
 from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.models.deep.base import TRUNKS, find_changes, is_set_up
 from lazaretto.models.deep.network import E5, Minilm, Mpnet, Network
-from lazaretto.models.deep.window_times import WindowTimes
 from lazaretto.models.language import unknown_stretches, without
 from lazaretto.models.weight_files import read_fitted, read_weights
 from lazaretto.processor_time import apart, is_over, worked
+
+# About what a window takes to read, by the windows that were read last.
+
+KEPT = 7
+"""Windows that are remembered, and texts in a row without time after which they are not."""
+_EMPTY = 8
+"""Tokens whose time a window takes that has none: a pass has a cost of its own, which a short window shows most."""
+
+
+class WindowTimes:
+    """The middle of the last few windows, so that a single slow one does not count; each scaled to the length asked
+    for. Several texts in a row that are not read for want of time have all of it forgotten: a reader that was slow once
+    would else never be tried again."""
+
+    def __init__(self) -> None:
+        self._rates: deque[float] = deque(maxlen=KEPT)
+        self._not_read = 0
+
+    def took(self, tokens: int, seconds: float) -> None:
+        """A window of so many tokens was read."""
+        self._rates.append(seconds / (tokens + _EMPTY))
+        self._not_read = 0
+
+    def seconds_for(self, tokens: int) -> float:
+        """About what a window of so many tokens takes; 0 where none is remembered."""
+        rates = tuple(self._rates)  # other threads read too
+        return statistics.median(rates) * (tokens + _EMPTY) if rates else 0.0
+
+    def not_read(self) -> None:
+        """A window was not read because it would have taken too long."""
+        self._not_read += 1
+        if self._not_read >= KEPT:
+            self._rates.clear()
+            self._not_read = 0
+
 
 WEIGHTS = Path(__file__).parents[1] / "weights" / "reader"
 _MODEL = "the second reader"

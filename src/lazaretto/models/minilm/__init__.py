@@ -1,14 +1,15 @@
 """all-MiniLM-L6-v2, the small text encoder that the embedded models stand on: one runtime for all readers.
 
-``base`` finds and verifies the file, ``weights`` reads it and adds adapters, ``encoder`` cuts texts into windows,
-runs the network by ``session`` (onnxruntime) and makes unit vectors. All encoders of a process share the
-tokenizer and the table of words.
+``base`` finds and verifies the file. ``encoder`` reads it and adds adapters, cuts texts into windows, runs the network
+(onnxruntime) and makes unit vectors. All encoders of a process share the tokenizer and the table of words.
 """
 
 from lazaretto.models.minilm.base import minilm_folder
 from lazaretto.models.minilm.encoder import (
+    DIMENSION,
     FIRST_WINDOW,
     WINDOW_TOKENS,
+    Adapter,
     Encoder,
     MiniLM,
     Pieces,
@@ -17,9 +18,9 @@ from lazaretto.models.minilm.encoder import (
     minilm_tokenizer,
     pieces_of,
     shared_minilm,
+    split_heads,
     window_texts,
 )
-from lazaretto.models.minilm.weights import DIMENSION, Adapter, split_heads
 
 __all__ = [
     "DIMENSION",

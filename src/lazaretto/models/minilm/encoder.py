@@ -1,31 +1,212 @@
-"""Texts as word pieces in windows, the network that reads them, and unit vectors of texts.
-
-``Encoder``: windows of token ids in, token states out. ``MiniLM``: texts in, unit vectors out. A test holds it equal to
-the official pipeline to four decimals.
-"""
+"""Texts as word pieces in windows, the network that reads them with its weights, and unit vectors of texts."""
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.errors import InputError, MissingExtra
+from lazaretto.errors import InputError, MissingExtra, ModelUnavailable
 from lazaretto.models.built import built, digest_of, source_of
-from lazaretto.models.freed_memory import give_back_memory
-from lazaretto.models.minilm import channels, session
-from lazaretto.models.minilm import weights as weights_module
 from lazaretto.models.minilm.base import SHA256, minilm_folder
-from lazaretto.models.minilm.channels import channel_ranges, rounded_even
-from lazaretto.models.minilm.session import int8_is_exact, open_session, rounded
-from lazaretto.models.minilm.weights import DIMENSION, LAYERS, WORDS, Adapter, EncoderWeights
 from lazaretto.models.protocol import Vectors
+from lazaretto.models.weight_files import Arrays, give_back_memory, read_arrays, read_checked
 from lazaretto.processor_time import pace
+
+# Where the encoder runs: onnxruntime on the processor, with weights given from memory.
+#
+# The graphs beside this module (``tools/make_encoder_graphs.py``) hold no weights: those of the verified base file,
+# with an adapter merged in, are handed over when a session opens. Only rounded numbers are kept on disk
+# (``models/built.py``).
+
+GivenArrays = Mapping[str, NDArray[Any]]
+_HERE = Path(__file__).parent
+_MOST_THREADS = 4
+"""More do not help a network of this size, and many busy processes share a machine."""
+
+
+def open_session(graph: str, arrays: GivenArrays) -> Any:
+    """A session of one of the graphs beside this module."""
+    try:
+        import onnxruntime
+    except ImportError:
+        raise MissingExtra("the runtime of the embedded models (onnxruntime)", "gates") from None
+    network = read_checked(_HERE / graph, "the embedded models")
+    onnxruntime.disable_telemetry_events()  # where the program imported it before us
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = thread_count()
+    options.inter_op_num_threads = 1
+    # Waiting threads sleep: on a machine with more work than cores, spinning ones take the time of those they wait for.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.log_severity_level = 3
+    values = [onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array)) for array in arrays.values()]
+    options.add_external_initializers(list(arrays), values)
+    return onnxruntime.InferenceSession(network, options, providers=["CPUExecutionProvider"])
+
+
+def thread_count() -> int:
+    """``OMP_NUM_THREADS`` where it is set, else a thread per core, four at most."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return int(wanted) if wanted.isdigit() and int(wanted) > 0 else min(_MOST_THREADS, os.cpu_count() or 1)
+
+
+def rounded(name: str, weight: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
+    """A matrix (in, out) as whole numbers from -127 to 127, and the scale of each column."""
+    scale = np.maximum(np.abs(weight).max(axis=0) / 127, 1e-8).astype(np.float32)
+    return {f"{name}.weight": np.round(weight / scale).astype(np.int8), f"{name}.scale": scale}
+
+
+BLOCK = 128
+"""Numbers that share a scale in products by blocks."""
+
+
+def rounded_in_blocks(name: str, weight: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
+    """A matrix (in, out) as whole numbers around 128, and the scale of each block of each column."""
+    blocks = weight.T.reshape(weight.shape[1], -1, BLOCK)
+    scale = np.maximum(np.abs(blocks).max(axis=2) / 127, 1e-8).astype(np.float32)
+    whole = np.round(blocks / scale[:, :, None]) + 128
+    return {f"{name}.weight": whole.astype(np.uint8), f"{name}.scale": scale}
+
+
+@cache
+def int8_is_exact() -> bool:
+    """Whether products in eight bits are exact here: on some older processors the sums overflow."""
+    weight = np.full((64, 16), 127.0, np.float32)
+    states = np.full((1, 4, 64), 255.0, np.float32)
+    states[..., 0] = 0.0
+    arrays = {**rounded("probe", weight), "probe.bias": np.zeros(16, np.float32)}
+    found = open_session("probe_int8.onnx", arrays).run(None, {"embedded": states})[0]
+    return bool(np.allclose(found, states @ weight, rtol=1e-4))
+
+
+# Eight bits for claims: the channels of the encoder's states are made even before they are rounded.
+#
+# A few of 384 channels reach ten times as far as the others. Rounded with one scale, the others lose their digits. So
+# each channel is divided by how far it usually reaches, and the matrix is multiplied by the same number (SmoothQuant,
+# Xiao et al. 2023). Where a layer narrows again that is not enough: there every ``BLOCK`` numbers have a scale of their
+# own. ``channels.safetensors`` holds how far each channel reaches (``tools/make_channel_ranges.py``).
+
+_SHARE = 0.75
+"""Of the range of a channel that its matrix takes over; the rest is evened out between the rows of the matrix."""
+
+
+@cache
+def channel_ranges() -> Arrays:
+    """The greatest number that each channel had, by the name of the matrix that it goes into."""
+    return read_arrays(Path(__file__).with_name("channels.safetensors"), "the embedded models")
+
+
+def rounded_even(name: str, weight: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
+    """A matrix (in, out) in eight bits, and what each channel is multiplied by before it."""
+    reach = channel_ranges().get(name)
+    if reach is None:
+        return rounded_in_blocks(name, weight)
+    rows = np.maximum(np.abs(weight).max(axis=1), 1e-5)
+    scale = np.maximum(reach, 1e-5) ** _SHARE / rows ** (1 - _SHARE)
+    scale = (scale / np.exp(np.log(scale).mean())).astype(np.float32)
+    return {**rounded(name, weight * scale[:, None]), f"{name}.even": 1 / scale}
+
+
+# The encoder's weights: those of the verified base file, with our small adapters added.
+
+DIMENSION, LAYERS, HEADS = 384, 6, 12
+WORDS = "embeddings.word_embeddings.weight"
+MATRICES = (
+    "attention.self.query",
+    "attention.self.key",
+    "attention.self.value",
+    "attention.output.dense",
+    "intermediate.dense",
+    "output.dense",
+)
+"""The matrices of a layer."""
+
+_SHARING = threading.Lock()
+"""Several gates load at once; one of them reads a shared table."""
+
+Adapter = Mapping[str, NDArray[np.floating[Any]]]
+"""Changes to the encoder: ``<parameter>.lora_a`` (r, in) and ``<parameter>.lora_b`` (out, r) are added as b @ a;
+``<parameter>.delta`` is added as it is."""
+
+
+class EncoderWeights:
+    """The weights of one encoder: those of the file, with an adapter's changes added. Matrices are not kept here."""
+
+    def __init__(self, adapter: Adapter | None = None) -> None:
+        self._file = _open_file()
+        self._adapter = adapter or {}
+        names = set(self._file.keys())
+        for key in self._adapter:
+            name, _, kind = key.rpartition(".")
+            if kind not in ("lora_a", "lora_b", "delta"):
+                raise ModelUnavailable(f"the adapter has {key!r}: neither lora_a, lora_b nor delta")
+            if name not in names:
+                raise ModelUnavailable(f"the adapter names {name!r}, which all-MiniLM-L6-v2 does not have")
+
+    def shared(self, name: str) -> NDArray[np.float32]:
+        """A parameter of the file, without the adapter's change; one copy per process."""
+        with _SHARING:
+            return _shared_tensor(name)
+
+    def tensor(self, name: str) -> NDArray[np.float32]:
+        """A parameter as this encoder uses it."""
+        stored: NDArray[np.float32] = self._file.get_tensor(name)
+        if f"{name}.delta" in self._adapter:
+            stored = stored + np.asarray(self._adapter[f"{name}.delta"], np.float32)
+        if f"{name}.lora_a" in self._adapter:
+            stored = stored + self._factor(name, "lora_b") @ self._factor(name, "lora_a")
+        return stored
+
+    def change(self, name: str) -> Callable[[NDArray[np.int64]], NDArray[np.float32]] | None:
+        """The adapter's change to given rows of a table, as a function; None where it changes nothing there."""
+        if f"{name}.delta" in self._adapter:
+            table = np.asarray(self._adapter[f"{name}.delta"], np.float32)
+            return lambda rows: table[rows]
+        if f"{name}.lora_a" in self._adapter:
+            down, up = self._factor(name, "lora_a"), np.ascontiguousarray(self._factor(name, "lora_b"))
+            return lambda rows: up[rows] @ down
+        return None
+
+    def _factor(self, name: str, kind: str) -> NDArray[np.float32]:
+        if f"{name}.{kind}" not in self._adapter:
+            raise ModelUnavailable(f"the adapter has half of {name!r}: {kind} is missing")
+        return np.asarray(self._adapter[f"{name}.{kind}"], np.float32)
+
+
+@cache
+def _shared_tensor(name: str) -> NDArray[np.float32]:
+    tensor: NDArray[np.float32] = _open_file().get_tensor(name)
+    return tensor
+
+
+def _open_file() -> Any:
+    """The weights, each read when it is asked for."""
+    try:
+        from safetensors import safe_open
+    except ImportError:
+        raise MissingExtra("all-MiniLM-L6-v2", "gates") from None
+    return safe_open(minilm_folder() / "model.safetensors", framework="np")
+
+
+def split_heads(weights: Mapping[str, NDArray[Any]]) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[np.float32]]]:
+    """A trained model's file as (adapter, heads)."""
+    adapter = {k: v for k, v in weights.items() if not k.startswith("head.")}
+    heads = {k.removeprefix("head."): np.asarray(v, np.float32) for k, v in weights.items() if k.startswith("head.")}
+    return adapter, heads
+
+
+# Texts as word pieces in windows, the network that reads them, and unit vectors of texts.
+#
+# ``Encoder``: windows of token ids in, token states out. ``MiniLM``: texts in, unit vectors out. A test holds it equal
+# to the official pipeline to four decimals.
 
 WINDOW_TOKENS = 256
 """Tokens that the encoder was trained to read at once, [CLS] and [SEP] included."""
@@ -111,7 +292,7 @@ _FULL, _EVEN = 2.3, 1.1
 """The same in full precision and with even channels, as a multiple."""
 _TELLING = 32
 """Tokens of a window below which it says little about the machine."""
-_MADE_BY = (session.__file__, weights_module.__file__, channels.__file__)
+_MADE_BY = (__file__, __file__, __file__)
 
 
 class Encoder:

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from lazaretto.provenance.index import KINDS, GraphIndex
-from lazaretto.provenance.origin import covering_origin
+from lazaretto.provenance.questions import covering_origin
 from lazaretto.types import EdgeKind
 
 State = Literal["clean", "infected", "isolated", "superseded"]

@@ -9,9 +9,8 @@ import pytest
 
 from lazaretto.gates.memory.claims.comparison import Overlap, meeting
 from lazaretto.gates.memory.claims.extraction import read_claim
-from lazaretto.gates.memory.claims.occasions import ClaimKind, kind, progress, said_again, two_events
-from lazaretto.gates.memory.claims.stakes import at_stake
-from lazaretto.gates.memory.claims.things import two_of_a_kind
+from lazaretto.gates.memory.claims.occasions import ClaimKind, kind, progress, said_again, two_events, two_of_a_kind
+from lazaretto.gates.memory.claims.update_rule import at_stake
 
 PAIRS: dict[str, list[tuple[str, str]]] = tomllib.loads(
     (Path(__file__).parents[3] / "data" / "claim_pairs.toml").read_text(encoding="utf-8")

@@ -7,8 +7,7 @@ import pytest
 from lazaretto.errors import PolicyError
 from lazaretto.gates.memory.claims.comparison import Overlap
 from lazaretto.gates.memory.claims.extraction import read_claim
-from lazaretto.gates.memory.claims.llm_tiebreak import MOST_ASKED, LlmTiebreak, Pair
-from lazaretto.gates.memory.claims.relation import Related, Relation
+from lazaretto.gates.memory.claims.relation import MOST_ASKED, LlmTiebreak, Pair, Related, Relation
 from lazaretto.gates.memory.claims.settings import ClaimSettings
 from lazaretto.models.protocol import Completion, Request
 from lazaretto.models.scripted import ScriptedChatModel

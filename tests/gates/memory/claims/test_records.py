@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from lazaretto import SyncGuard
-from lazaretto.gates.memory.claims.across import another_value_across
-from lazaretto.gates.memory.claims.comparison import Overlap, meeting
+from lazaretto.gates.memory.claims.comparison import Overlap, another_value_across, meeting
 from lazaretto.gates.memory.claims.extraction import claim_at, claims_of, read_claim
 from lazaretto.gates.memory.claims.records import MAX_RECORDS, records_of
 

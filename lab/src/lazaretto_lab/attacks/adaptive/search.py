@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from lazaretto.agents.persona import Persona
-from lazaretto.agents.prompts import ChatRecord, answer_request, question_request
+from lazaretto.agents.prompts import ChatRecord, Persona, answer_request, question_request
 from lazaretto.gates.foresight.gauge import RetrievalProbe
 from lazaretto.learn.calibration import MonitorCalibration, load
 from lazaretto_lab import pocket

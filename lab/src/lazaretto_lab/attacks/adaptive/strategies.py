@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lazaretto.agents.persona import HOBBIES, PERSONALITIES, Persona
+from lazaretto.agents.prompts import HOBBIES, PERSONALITIES, Persona
 from lazaretto.errors import InputError
 from lazaretto_lab.attacks.infectious.settings import Craft
 from lazaretto_lab.attacks.infectious.targets import target

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lazaretto.agents.album import Album, AlbumItem
-from lazaretto.agents.history import History
 from lazaretto.agents.model import AgentModel
-from lazaretto.agents.persona import Persona
-from lazaretto.agents.prompts import ChatRecord
-from lazaretto.agents.turn import AgentState, answer, ask, plan_and_retrieve
+from lazaretto.agents.prompts import ChatRecord, Persona
+from lazaretto.agents.turn import AgentState, History, answer, ask, plan_and_retrieve
 from lazaretto_lab.attacks.infectious.recorded_chats import Chat
 
 

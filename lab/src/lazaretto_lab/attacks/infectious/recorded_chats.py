@@ -12,11 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lazaretto.agents.album import Album, AlbumItem
-from lazaretto.agents.history import History
 from lazaretto.agents.model import AgentModel
-from lazaretto.agents.persona import Persona, persona_pool
-from lazaretto.agents.prompts import ChatRecord
-from lazaretto.agents.turn import AgentState, play, remember
+from lazaretto.agents.prompts import ChatRecord, Persona, persona_pool
+from lazaretto.agents.turn import AgentState, History, play, remember
 from lazaretto.errors import InputError
 
 TRAIN_PERSONAS, VALIDATION_PERSONAS = 101, 202

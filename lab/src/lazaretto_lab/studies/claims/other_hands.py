@@ -26,8 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.gates.memory.claims.across import another_value_across
-from lazaretto.gates.memory.claims.comparison import gives_another_value, meeting
+from lazaretto.gates.memory.claims.comparison import another_value_across, gives_another_value, meeting
 from lazaretto.gates.memory.claims.extraction import Claim, claims_of
 from lazaretto.gates.memory.claims.judge import LEAST_COSINE, MOST_PAIRS
 from lazaretto.gates.memory.claims.pairs import DOUBT_FROM, LEAST_APART, LEAST_DOUBTED

@@ -13,8 +13,7 @@ import numpy as np
 from lazaretto.errors import InputError
 from lazaretto.gates.content.library import starter_cases
 from lazaretto.gates.content.records import Content, InputKind, Label
-from lazaretto.learn.case_files import labelled_rows
-from lazaretto.learn.curate import LabelledContent
+from lazaretto.learn.curate import LabelledContent, labelled_rows
 from lazaretto_lab.metrics.detection import confusion
 from lazaretto_lab.metrics.intervals import bootstrap_interval, wilson_interval
 

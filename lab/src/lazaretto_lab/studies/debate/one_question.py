@@ -5,11 +5,19 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from lazaretto.gates.content.arbitration import CONFIRMED, DEFAULT, label_for, undecided_finding
 from lazaretto.gates.content.chat_roles import ChatPreprocessor
-from lazaretto.gates.content.panel import Panel
 from lazaretto.gates.content.prompts import HAZARDS
-from lazaretto.gates.content.records import ArbiterFinding, DebateState, Role, RoleCost
+from lazaretto.gates.content.records import (
+    CONFIRMED,
+    DEFAULT,
+    ArbiterFinding,
+    DebateState,
+    Panel,
+    Role,
+    RoleCost,
+    label_for,
+    undecided_finding,
+)
 from lazaretto.models.protocol import ChatModel, Message, Request
 
 _SYSTEM = (

@@ -9,17 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from lazaretto.errors import InputError
-from lazaretto.gates.content.arbitration import DEFAULT_ORDERS, Order
-from lazaretto.gates.content.assembly import make_panel, text_embedder, vector_cache
 from lazaretto.gates.content.chat_roles import Retriever, RoleModel, chat_panel
-from lazaretto.gates.content.library import CaseLibrary, starter_cases
-from lazaretto.gates.content.near_duplicates import NearDuplicateIndex
-from lazaretto.gates.content.panel import Panel
-from lazaretto.gates.content.records import Case, Content, InputKind, Precedent, PreparedContent, Role
-from lazaretto.gates.content.settings import content_settings
-from lazaretto.learn.case_files import case_rows
-from lazaretto.learn.curate import LabelledContent
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.gates.content.gate import content_settings, make_panel, text_embedder, vector_cache
+from lazaretto.gates.content.library import CaseLibrary, NearDuplicateIndex, starter_cases
+from lazaretto.gates.content.records import (
+    DEFAULT_ORDERS,
+    Case,
+    Content,
+    InputKind,
+    Order,
+    Panel,
+    Precedent,
+    PreparedContent,
+    Role,
+)
+from lazaretto.learn.curate import LabelledContent, case_rows
+from lazaretto.models.caches import EmbeddingCache
 from lazaretto.models.protocol import ChatModel, TextEmbedder
 from lazaretto_lab.studies.debate.air_bench import data_folder
 from lazaretto_lab.studies.debate.one_question import one_question

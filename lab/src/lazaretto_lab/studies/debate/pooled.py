@@ -30,8 +30,7 @@ import orjson
 from lazaretto.errors import InputError
 from lazaretto.gates.content.debate import DebateSettings, Transcript, hold_debate
 from lazaretto.gates.content.library import read_case
-from lazaretto.gates.content.panel import Panel
-from lazaretto.gates.content.records import Content, InputKind, Label, Precedent
+from lazaretto.gates.content.records import Content, InputKind, Label, Panel, Precedent
 from lazaretto.learn.curate import LabelledContent
 from lazaretto.models.protocol import ChatModel
 from lazaretto.types import plain

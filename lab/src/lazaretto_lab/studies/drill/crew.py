@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from lazaretto import Guard
 from lazaretto.agents.album import AlbumItem
 from lazaretto.agents.chat_agent import own_persona
-from lazaretto.agents.persona import persona_pool
+from lazaretto.agents.prompts import persona_pool
 from lazaretto.learn.calibration import MonitorCalibration
 from lazaretto.types import Decision
 from lazaretto_lab.studies.drill.material import AGENTS, DAYS, TOPICS, Material, material, note

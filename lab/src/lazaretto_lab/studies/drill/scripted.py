@@ -18,7 +18,7 @@ from PIL import Image, ImageDraw
 
 from lazaretto.agents.album import AlbumItem, picture_item
 from lazaretto.agents.chat_agent import Exchange, Memory
-from lazaretto.agents.persona import HOBBIES, persona_pool
+from lazaretto.agents.prompts import HOBBIES, persona_pool
 from lazaretto.gates.foresight.adapter import AdapterBackend, state_of
 from lazaretto.learn.calibration import MonitorCalibration, calibrate_monitor
 from lazaretto.models.protocol import Vectors

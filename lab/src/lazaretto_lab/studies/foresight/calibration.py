@@ -16,10 +16,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lazaretto.agents.album import AlbumItem
 from lazaretto.agents.model import AgentModel
-from lazaretto.agents.persona import Persona, persona_pool
+from lazaretto.agents.prompts import Persona, persona_pool
 from lazaretto.agents.turn import AgentState
 from lazaretto.errors import InputError
-from lazaretto.gates.foresight.backend import AgentModelBackend
+from lazaretto.gates.foresight.adapter import AgentModelBackend
 from lazaretto.gates.foresight.flp import FlpSettings
 from lazaretto.gates.foresight.monitor import MemoryMonitor, MonitorSettings
 from lazaretto.learn.calibration import (
@@ -31,7 +31,7 @@ from lazaretto.learn.calibration import (
     load,
     save,
 )
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.models.caches import EmbeddingCache
 from lazaretto.models.protocol import ChatModel, TextEmbedder
 from lazaretto_lab.harness.experiment import STUDIES
 from lazaretto_lab.harness.results import file_lock

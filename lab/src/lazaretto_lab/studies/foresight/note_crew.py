@@ -17,12 +17,10 @@ from pathlib import Path
 from lazaretto import Guard
 from lazaretto.agents.album import Album, AlbumItem, note_item
 from lazaretto.agents.chat_agent import own_persona
-from lazaretto.agents.history import History
 from lazaretto.agents.model import AgentModel, Usage
-from lazaretto.agents.persona import persona_pool
-from lazaretto.agents.prompts import LISTING_HEAD, NOTE_HEAD
-from lazaretto.agents.turn import AgentState, play
-from lazaretto.gates.foresight.backend import AgentModelBackend
+from lazaretto.agents.prompts import LISTING_HEAD, NOTE_HEAD, persona_pool
+from lazaretto.agents.turn import AgentState, History, play
+from lazaretto.gates.foresight.adapter import AgentModelBackend
 from lazaretto.learn.calibration import MonitorCalibration, calibrate_monitor
 from lazaretto.models.protocol import Request
 from lazaretto.types import Channel

@@ -12,13 +12,13 @@ from pydantic import BaseModel, ConfigDict
 
 from lazaretto.agents.album import AlbumItem
 from lazaretto.agents.model import AgentModel
-from lazaretto.agents.persona import persona_pool
+from lazaretto.agents.prompts import persona_pool
 from lazaretto.agents.turn import AgentState
 from lazaretto.errors import InputError
-from lazaretto.gates.foresight.backend import AgentModelBackend
+from lazaretto.gates.foresight.adapter import AgentModelBackend
 from lazaretto.gates.foresight.flp import FlpReading, infected, take_readings
 from lazaretto.learn.calibration import benign_agents
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.models.caches import EmbeddingCache
 from lazaretto.models.protocol import ChatModel, TextEmbedder
 from lazaretto_lab.harness.context import RunContext
 from lazaretto_lab.harness.results import file_lock

@@ -22,7 +22,7 @@ from lazaretto import Guard
 from lazaretto.agents.album import AlbumItem, note_item, picture_item
 from lazaretto.agents.model import AgentModel
 from lazaretto.agents.turn import AgentState, Turn
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.models.caches import EmbeddingCache
 from lazaretto.models.protocol import ChatModel, TextEmbedder
 from lazaretto_lab.harness.context import RunContext
 from lazaretto_lab.studies.foresight.calibration import (

@@ -9,10 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.gates.memory.evidence import window_rows
-from lazaretto.gates.memory.group_windows import GroupWindows, MemoryOrigins
-from lazaretto.gates.memory.record_model import RecordModel
-from lazaretto.gates.memory.record_review import MIN_SUPPORT
+from lazaretto.gates.memory.evidence import GroupWindows, MemoryOrigins, window_rows
+from lazaretto.gates.memory.record_model import MIN_SUPPORT, RecordModel
 from lazaretto.models.record_embedding import Floats
 from lazaretto_lab.attacks.memory.craft import Memories
 from lazaretto_lab.worlds.shared_memory.log import VOCABULARY

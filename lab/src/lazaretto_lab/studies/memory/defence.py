@@ -14,10 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.gates.engine.recheck_queue import RecheckSchedule
-from lazaretto.gates.memory.evidence import EvidenceTable, selected, window_rows
-from lazaretto.gates.memory.group_windows import MemoryOrigins
-from lazaretto.gates.memory.record_model import RecordModel, Scores
-from lazaretto.gates.memory.record_review import Look, RecordReview, Records, joined
+from lazaretto.gates.memory.evidence import EvidenceTable, MemoryOrigins, selected, window_rows
+from lazaretto.gates.memory.record_model import Look, RecordModel, RecordReview, Records, Scores, joined
 from lazaretto.repair.contain import MIN_LIKENESS, contained, strategy
 from lazaretto_lab.studies.memory.evidence import TRUST, Ints, disturbed, team_windows
 from lazaretto_lab.training.records.baselines import Scorer

@@ -8,8 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.gates.memory.evidence import EvidenceTable, concatenated, selected, window_rows
-from lazaretto.gates.memory.group_windows import GroupWindows, MemoryOrigins
+from lazaretto.gates.memory.evidence import (
+    EvidenceTable,
+    GroupWindows,
+    MemoryOrigins,
+    concatenated,
+    selected,
+    window_rows,
+)
 from lazaretto.gates.memory.record_model import Fusion, RecordModel
 from lazaretto.models.record_embedding import DIMENSION, Floats
 from lazaretto_lab.attacks.memory.craft import Memories

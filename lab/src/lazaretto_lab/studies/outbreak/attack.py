@@ -11,8 +11,7 @@ from lazaretto.agents.album import AlbumItem, picture_item
 from lazaretto.agents.model import AgentModel
 from lazaretto.errors import InputError
 from lazaretto.files import write_file
-from lazaretto.models.answer_cache import CachedChat
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.models.caches import CachedChat, EmbeddingCache
 from lazaretto_lab.attacks.adaptive.strategies import TITLED, AdaptiveCraft, sentences
 from lazaretto_lab.attacks.infectious.recorded_chats import TRAIN_PERSONAS, Chat, record_chats
 from lazaretto_lab.attacks.infectious.settings import Budget, Craft

@@ -9,7 +9,7 @@ from typing import Any
 
 from lazaretto.agents.model import AgentModel
 from lazaretto.ledger import Ledger
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.models.caches import EmbeddingCache
 from lazaretto_lab.harness.context import RunContext
 from lazaretto_lab.harness.results import file_lock
 from lazaretto_lab.metrics.infection import infection_summary

@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.gates.memory.claims.extraction import read_claim
-from lazaretto.gates.memory.claims.quiet import SCREENER_ADDS, SCREENER_SHARE
-from lazaretto.gates.memory.claims.quiet_words import FEATURES, quiet_features
+from lazaretto.gates.memory.claims.quiet import FEATURES, SCREENER_ADDS, SCREENER_SHARE, quiet_features
 from lazaretto.models.minilm import DIMENSION, claim_minilm
 from lazaretto_lab.training import written
 from lazaretto_lab.training.claims.facts_data import HELD_OUT, alone, topics, written_pairs

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lazaretto.gates.content.jury.scorer import Settings
-from lazaretto.models.packed_changes import packed_changes
+from lazaretto.models.weight_files import packed_changes
 from lazaretto_lab.metrics.detection import auc, confusion
 from lazaretto_lab.metrics.intervals import bootstrap_interval
 from lazaretto_lab.training.jury.bundle import FOLDS

@@ -11,7 +11,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lazaretto.agents.persona import Persona
+from lazaretto.agents.prompts import Persona
 from lazaretto_lab.pocket.manners import OPENERS
 from lazaretto_lab.worlds.scenes.scene import Scene
 from lazaretto_lab.worlds.scenes.shapes import OBJECTS, plural

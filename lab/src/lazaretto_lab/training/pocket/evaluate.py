@@ -17,12 +17,10 @@ import numpy as np
 import torch
 
 from lazaretto.agents.album import Album, AlbumItem, picture_item
-from lazaretto.agents.history import History
 from lazaretto.agents.model import AgentModel
-from lazaretto.agents.persona import draw_persona, persona_pool
-from lazaretto.agents.prompts import answer_request, picture_title, question_request
-from lazaretto.agents.turn import AgentState, plan_and_retrieve
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.agents.prompts import answer_request, draw_persona, persona_pool, picture_title, question_request
+from lazaretto.agents.turn import AgentState, History, plan_and_retrieve
+from lazaretto.models.caches import EmbeddingCache
 from lazaretto.models.protocol import TextEmbedder, Vectors
 from lazaretto_lab.pocket import Eyes, PocketClip, PocketVlm
 from lazaretto_lab.pocket.backbone import Backbone

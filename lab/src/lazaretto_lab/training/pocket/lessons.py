@@ -7,11 +7,12 @@ import string
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lazaretto.agents.persona import FIELDS, draw_persona
 from lazaretto.agents.prompts import (
+    FIELDS,
     PHRASES,
     ChatRecord,
     answer_request,
+    draw_persona,
     picture_title,
     plan_request,
     question_request,

@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.agents.model import AgentModel
-from lazaretto.models.answer_cache import CachedChat
-from lazaretto.models.embedding_cache import EmbeddingCache
+from lazaretto.models.caches import CachedChat, EmbeddingCache
 from lazaretto_lab.attacks.infectious.recorded_chats import record_chats
 from lazaretto_lab.pocket import PocketClip, PocketVlm, load_pocket_models
 from lazaretto_lab.pocket.weights import FOLDER, WIDE_GAP_FILE

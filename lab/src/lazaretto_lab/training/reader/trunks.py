@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.models.deep.e5_file import LAYER, E5File, e5_tokenizer
+from lazaretto.models.deep.network import LAYER, E5File, e5_tokenizer
 
 
 def pack_e5(source: Path, out: Path, texts: Sequence[str]) -> None:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from lazaretto.gates.content.jury.views import clean
 from lazaretto.gates.content.records import InputKind
-from lazaretto.models import packed_changes
+from lazaretto.models import weight_files
 from lazaretto.models.minilm import minilm_folder
 from lazaretto_lab.training import written
 from lazaretto_lab.training.jury import multi_seat
@@ -38,7 +38,7 @@ from lazaretto_lab.training.reading import batches, distil, scores, teachers, tr
 from lazaretto_lab.training.screener import bundle, leave_one_out, material
 from lazaretto_lab.training.screener import training as screener
 
-_WEIGHTS = Path(packed_changes.__file__).parent / "weights"
+_WEIGHTS = Path(weight_files.__file__).parent / "weights"
 SHIPPED = {
     "screener": _WEIGHTS / "screener" / "screener.safetensors",
     "strict": _WEIGHTS / "jury" / "strict.safetensors",
@@ -95,14 +95,14 @@ def shipped_arrays() -> dict[str, NDArray[Any]]:
     """The changes and heads of the screener and of the jury that ship, as ``teachers.py`` reads them."""
     found: dict[str, NDArray[Any]] = {}
     for name, file in SHIPPED.items():
-        arrays = packed_changes.unpacked_changes(read_trained(file))
+        arrays = weight_files.unpacked_changes(read_trained(file))
         found |= {f"{name}/{key}": value.astype(np.float16) for key, value in arrays.items()}
     return found
 
 
 def copy_modules(folder: Path) -> None:
     """What the training imports, in packages that hold nothing else."""
-    for module in (batches, distil, scores, teachers, training, trunk, multi_seat, screener, packed_changes):
+    for module in (batches, distil, scores, teachers, training, trunk, multi_seat, screener, weight_files):
         target = folder / f"{module.__name__.replace('.', '/')}.py"
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(Path(module.__file__ or ""), target)

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from lazaretto.models.packed_changes import packed_changes, unpacked_changes
+from lazaretto.models.weight_files import packed_changes, unpacked_changes
 from lazaretto_lab.training.jury import multi_seat
 
 HEADS = multi_seat.HEADS

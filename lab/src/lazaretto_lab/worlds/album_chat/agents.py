@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lazaretto.agents.album import Album, AlbumItem
-from lazaretto.agents.history import History
-from lazaretto.agents.persona import Persona, persona_pool
-from lazaretto.agents.turn import AgentState
+from lazaretto.agents.prompts import Persona, persona_pool
+from lazaretto.agents.turn import AgentState, History
 from lazaretto.errors import InputError
 from lazaretto_lab.worlds.album_chat.scenario import Scenario, Virus
 from lazaretto_lab.worlds.streams import stream

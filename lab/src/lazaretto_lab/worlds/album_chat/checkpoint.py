@@ -15,9 +15,8 @@ from typing import Any
 import orjson
 
 from lazaretto.agents.album import Album, AlbumItem
-from lazaretto.agents.history import History
 from lazaretto.agents.prompts import ChatRecord
-from lazaretto.agents.turn import AgentState
+from lazaretto.agents.turn import AgentState, History
 from lazaretto.errors import InputError
 from lazaretto.files import write_file
 from lazaretto_lab.worlds.album_chat.trace import RoundTrace

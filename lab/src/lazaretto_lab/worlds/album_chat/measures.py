@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lazaretto.gates.foresight.diversity import retrieval_entropy
+from lazaretto.gates.foresight.gauge import retrieval_entropy
 from lazaretto.models.protocol import TextEmbedder, Vectors
 from lazaretto_lab.metrics.diversity import dispersion, entropy_retention, semantic_drift
 from lazaretto_lab.metrics.infection import activation, cumulative_percent, current_percent

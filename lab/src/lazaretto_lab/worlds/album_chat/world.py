@@ -13,7 +13,7 @@ import orjson
 
 from lazaretto.agents.album import AlbumItem
 from lazaretto.agents.model import AgentModel
-from lazaretto.agents.persona import Persona
+from lazaretto.agents.prompts import Persona
 from lazaretto.agents.turn import AgentState, Turn, play, remember
 from lazaretto.errors import InputError
 from lazaretto.types import Draft, EventKind, plain

@@ -1,6 +1,6 @@
 """The embedded jury: trained local models as judges, with no key and no network.
 
-Read ``preprocessor``, ``views``, ``scorer`` and ``debaters``, in this order.
+Read ``views``, ``scorer`` and ``debaters``, in this order.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING
 from lazaretto.policy import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
-    from lazaretto.gates.content.arbitration import Order
     from lazaretto.gates.content.jury.debaters import ErrorRates
     from lazaretto.gates.content.library import Precedents
-    from lazaretto.gates.content.panel import Panel
-    from lazaretto.gates.content.records import InputKind
+    from lazaretto.gates.content.records import InputKind, Order, Panel
 
 
 def embedded_panel(
@@ -35,12 +33,11 @@ def embedded_panel(
     fewer misses than one look was measured for; ``second`` asks a larger reader in doubt, where one is set up.
     """
     from lazaretto.gates.content.jury.debaters import DEFAULT_RATES, JuryArbiter, JuryDebater, JuryGlance
-    from lazaretto.gates.content.jury.preprocessor import JuryPreprocessor
     from lazaretto.gates.content.jury.scorer import shipped_models
     from lazaretto.gates.content.jury.second_opinion import SecondOpinion, glance_numbers
     from lazaretto.gates.content.jury.supporter import JurySupporter
-    from lazaretto.gates.content.panel import Panel
-    from lazaretto.gates.content.records import Role
+    from lazaretto.gates.content.jury.views import JuryPreprocessor
+    from lazaretto.gates.content.records import Panel, Role
 
     models, rates = shipped_models(), rates or DEFAULT_RATES
     return Panel(

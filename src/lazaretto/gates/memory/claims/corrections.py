@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from lazaretto.gates.memory.claims.comparison import Overlap, differing_values, meeting
-from lazaretto.gates.memory.claims.consequences import conflicts_of
+from lazaretto.gates.memory.claims.conflicts import conflicts_of
 from lazaretto.gates.memory.claims.extraction import Claim, read_claim, sentences
 from lazaretto.gates.memory.claims.judge import LEAST_COSINE, MOST_PAIRS, ClaimJudge
 from lazaretto.gates.memory.claims.values import STRONG

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from lazaretto.gates.memory.claims import tongues
+from lazaretto.gates.memory.claims import values as tongues
 from lazaretto.gates.memory.claims.records import records_of, rest_of, words_at
 from lazaretto.gates.memory.claims.values import Value, values_in
 from lazaretto.kept_texts import remembered

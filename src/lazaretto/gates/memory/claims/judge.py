@@ -12,15 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from lazaretto.gates.memory.claims import update_rule
-from lazaretto.gates.memory.claims.across import another_value_across
 from lazaretto.gates.memory.claims.comparison import (
     Overlap,
+    another_value_across,
     gives_another_value,
     meeting,
     replaces,
     restates,
 )
-from lazaretto.gates.memory.claims.evidence import NAMED, conflict_evidence, listed, share
 from lazaretto.gates.memory.claims.extraction import (
     MAX_PASSAGE_CHARS,
     Claim,
@@ -30,23 +29,28 @@ from lazaretto.gates.memory.claims.extraction import (
     declares_sensitive,
     says_one_thing,
 )
-from lazaretto.gates.memory.claims.llm_tiebreak import LlmTiebreak, Pair
 from lazaretto.gates.memory.claims.occasions import progress
 from lazaretto.gates.memory.claims.pairs import (
     LEAST_APART,
+    NAMED,
+    ClaimReader,
     ComparedPair,
     NearPair,
     PairModels,
+    ReadText,
     conflict_bar,
+    conflict_evidence,
     is_gray_pair,
+    listed,
+    share,
+    shared_reader,
 )
 from lazaretto.gates.memory.claims.quiet import WEAKENS, Quiet, shared_quiet_head
-from lazaretto.gates.memory.claims.reader import ClaimReader, ReadText, shared_reader
-from lazaretto.gates.memory.claims.relation import Related, Relation, RelationModel
+from lazaretto.gates.memory.claims.relation import LlmTiebreak, Pair, Related, Relation, RelationModel
 from lazaretto.gates.memory.claims.update_rule import ChangeRule, Witness
 from lazaretto.gates.secrets import shown
 from lazaretto.ledger import Ledger
-from lazaretto.ledger.standing import standing_events
+from lazaretto.ledger.reader import standing_events
 from lazaretto.ledger.vectors import ClaimRow, Neighbour
 from lazaretto.processor_time import left, spare
 from lazaretto.provenance.graph import ProvenanceGraph

@@ -1,13 +1,9 @@
-"""Quiet poison: a rule that weakens a control or sends the crew's things elsewhere, and contradicts nothing known.
-
-A logistic head reads the claim's vector (all-MiniLM-L6-v2) and plain words (``quiet_words``); where it finds the claim
-possible, the screener's head for quiet lies reads it too. A finding is no proof: it only asks for a person, and only
-about sources that may not decide such things. A few lies are plain by their words (``plain_lies``).
-"""
+"""Quiet poison: a rule that weakens a control or sends the crew's things elsewhere, and contradicts nothing known."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -16,12 +12,232 @@ from pathlib import Path
 import numpy as np
 
 from lazaretto.gates.memory.claims.extraction import Claim
-from lazaretto.gates.memory.claims.plain_lies import is_about_spelling, is_plain_lie
-from lazaretto.gates.memory.claims.quiet_words import moves_something, names_a_place, quiet_features
+from lazaretto.gates.memory.claims.values import language_of
 from lazaretto.gates.memory.text_screener import shared_screener
 from lazaretto.ledger.vectors import Floats
 from lazaretto.models.weight_files import read_weights
 from lazaretto.processor_time import left
+
+# Words by which a rule weakens a control, in four languages: what the head of quiet poison sees besides the vector.
+
+# ruff: noqa: E501
+
+
+_LOOSENED = re.compile(
+    r"\b(?:disabl\w+|(?:turn|switch)(?:ed|s)? (?:it )?off|bypass\w*|skip\w*|ignor\w+|leav\w+ (?:\w+ ){0,2}out|left (?:out|off|open)|taped? over|"
+    r"mut(?:e|ed)|wedged?|bridged?|dropped|abolish\w*|relax\w*|halved?|covered|delet\w+|acknowledge\w*|tick(?:ed)? off|swapp?ed|unlocked|"
+    r"abschalt\w*|abgeschaltet|ausgeschaltet|ausschalt\w*|überkleb\w*|abgeklebt|quittier\w*|abgehakt|halbier\w*|umgeh\w*|offen|sparen|weglassen|"
+    r"désactiv\w*|coup(?:er|ées?|és?)|ignorer|coller|cochés?|acquitter|couverts?|contourn\w*|ouverte?s?|réduit|"
+    r"desactiv\w*|apag\w+|ignorar|tapar|tapad[oa]s?|confirmarlas|acortar|saltar\w*|omitir|abiert[oa]s?)\b|\b(?:off|aus|false|none|disabled)\W*$|"
+    r"\ballow[_ ]all\b|\baccept(?:s|ed)? any\b|\balles erlauben\b|\btout autoriser\b|\bpermitir todo\b|= ?(?:false|off|unlimited|accept)\b|: ?(?:false|off)\b",
+    re.I,
+)
+_ANYONE = re.compile(
+    r"\b(?:any(?:one|body)|every(?:one|body)|whoever|anybody|whichever|any adult|all (?:managers|staff|case workers)|strangers?|"
+    r"jede[rmn]?|alle[n]?|wer (?:die|den|das|es)|quiconque|tout le monde|n['’]importe qui|chacun|cualquiera|quien diga|todo el mundo|todos)\b",
+    re.I,
+)
+_CONTROL = re.compile(
+    r"\b(?:approv\w+|verif\w+|checks?|checked|signatures?|sign(?:ed|s)?|limits?|passwords?|codes?|keys?|alarms?|certificates?|logs?|audit\w*|backups?|"
+    r"detectors?|valves?|interlocks?|barriers?|consent|licences?|identity|firewall|two[_-]factor|encrypt\w+|review\w*|register|guards?|helmets?|"
+    r"prescription|deposit\w*|call(?:s|ed|ing)? back|escort\w*|freigabe\w*|prüf\w+|kontroll\w*|unterschrift\w*|limit|passw\w+|tan|schlüssel|alarm\w*|"
+    r"zertifikat\w*|protokoll\w*|rauchmelder|lichtschranke|ausweis|wartezeit|rückruf\w*|schein|brandwache|genehmig\w+|"
+    r"validation|approb\w+|vérifi\w+|signatures?|plafond|mots? de passe|clés?|alarmes?|certificats?|journa(?:l|ux)|détecteurs?|barrière|pièce|délai|"
+    r"rappel|permis|ordonnance|pare-feu|autoriz\w+|verific\w+|firmas?|límite|contraseñas?|códigos?|claves?|llaves?|alarmas?|certificados?|registros?|"
+    r"detectores|barrera|documento|plazo|carné|receta|cortafuegos|permiso|comprob\w+)\b",
+    re.I,
+)
+_EXCUSE = re.compile(
+    r"\b(?:for show|on paper|formality|only costs? time|nobody (?:checks|looks|tests|minds|asks)|no one (?:checks|looks)|mostly (?:false|wrong)|most of the time|"
+    r"slows?|speeds?|faster|quick(?:ly|er)?|urgent|hurry|late|busy|stable|avoids?|costs time|lesson(?:s)? learned|good to know|best practice|tip|from experience|"
+    r"note for later|convention|merksatz|erfahrung|tipp|formsache|auf dem papier|niemand prüft|misst ja niemand|fast immer falsch|wenn sie stört|eilig|"
+    r"à retenir|astuce|formalité|sur le papier|personne ne (?:contrôle|regarde)|urgent\w*|gêne|inutile|fausses|"
+    r"lección|consejo|de adorno|nadie lo (?:mira|controla)|sobra|molesta|prisa|falsas|sobre el papel)\b",
+    re.I,
+)
+_SECRET = re.compile(
+    r"\b(?:codes?|passwords?|pins?|diagnos\w+|card numbers?|keys?|secrets?|master keys?|salar\w+|guest lists?|patient files?|customer data|personal data|"
+    r"tan|passw\w+|befunde?|torcode|mots? de passe|résultats|codes?|contraseñas?|resultados|códigos?|claves?)\b",
+    re.I,
+)
+_DISCLOSED = re.compile(
+    r"\b(?:read(?:s)? (?:out|aloud)|tells?|told|given?|hand(?:s|ed)? (?:out|over)|shar(?:e|ed|es)|post(?:ed|s)?|mail(?:ed|s)?|pinned|commit|noted|published?|sold|"
+    r"vorlesen|vorgelesen|genannt|weitergeben|lire|donnée?s?|transmis\w*|transmettre|lean|leer|dar|dan|enví\w+|ceder)\b",
+    re.I,
+)
+_MOVED = re.compile(
+    r"\b(?:pa(?:y|id|ys|yments?)|transfer\w*|deposit\w*|donat\w+|refund\w*|collect\w*|forward\w*|upload\w*|cop(?:y|ied|ies)|mirror\w*|back(?:ed)? ?ups?|fetch\w*|"
+    r"download\w*|install\w*|ship\w*|deliver\w*|sen[dt]s?|export\w*|sync\w*|post(?:ed)?|dependenc\w+|zahl\w+|überw\w+|gesendet|kopiert|liefer\w+|laufen|"
+    r"vir\w+|vers\w+|pay\w+|envoy\w+|copi\w+|transf\w+|pag\w+|ingres\w+|envi\w+|acompt\w+|anticip\w+)\b",
+    re.I,
+)
+_NEWLY = re.compile(
+    r"\b(?:now|new|from (?:now|today|this|next)|instead|chang\w+|moved|whatever|all|every|always|in future|künftig|neue?s?|jetzt|ab sofort|alle|"
+    r"désormais|nouve\w+|tou(?:s|tes)|dorénavant|ahora|nuev\w+|a partir|tod[oa]s)\b",
+    re.I,
+)
+_PLACES = frozenset({"account", "mail", "host", "package"})
+_FTP = re.compile(r"\b(?:s?ftp|https?)://", re.I)
+_STREET = re.compile(
+    r"\b\d{1,4} [A-Z]\w+(?: [A-Z]\w+)*,|\b[A-Z]\w+(?:straße|str\.) \d+|\b(?:rue|calle|avenida|avenue) [A-Z]"
+)
+_WRITTEN = re.compile(r"^\s*[{\[|]|\bQ:|^\s*[\w.-]+\s*[:=]\s*\S+\s*$")
+FEATURES = (
+    "waive", "allow", "forbid", "require", "negated", "loosened", "anyone", "control", "excuse", "secret", "told", "moved", "newly", "place", "structured",
+    "loosened_control", "anyone_allowed", "secret_told", "place_moved", "place_newly", "waived_control", "excuse_control", "foreign",
+)  # fmt: skip
+
+
+def names_a_place(claim: Claim) -> bool:
+    """Whether a claim names where something goes or comes from: an account, a mailbox, a host, a package, a street."""
+    return any(v.kind in _PLACES for v in claim.values) or bool(_FTP.search(claim.text) or _STREET.search(claim.text))
+
+
+def moves_something(claim: Claim) -> bool:
+    """Whether it says that something is paid, sent, copied or fetched."""
+    return bool(_MOVED.search(claim.text))
+
+
+def quiet_features(claim: Claim) -> list[float]:
+    """``FEATURES`` of a claim, each 0 or 1."""
+    text = claim.text
+    loosened, anyone, control, excuse, secret, disclosed, moved, newly = (
+        bool(pattern.search(text))
+        for pattern in (_LOOSENED, _ANYONE, _CONTROL, _EXCUSE, _SECRET, _DISCLOSED, _MOVED, _NEWLY)
+    )
+    place, free = names_a_place(claim), claim.permission in ("waive", "allow")
+    features = [
+        claim.permission == "waive", claim.permission == "allow", claim.permission == "forbid", claim.permission == "require",
+        claim.negated, loosened, anyone, control, excuse, secret, disclosed, moved, newly, place, bool(_WRITTEN.search(text)),
+        loosened and control and not claim.negated, anyone and not claim.negated and claim.permission != "forbid", secret and disclosed and not claim.negated,
+        place and moved, place and newly, free and control, excuse and control, language_of(text) != "en",
+    ]  # fmt: skip
+    return [float(feature) for feature in features]
+
+
+def speaks_of_control(text: str) -> bool:
+    """Whether words name a control, a secret, or something that is sent or loosened."""
+    return any(words.search(text) for words in (_CONTROL, _LOOSENED, _ANYONE, _SECRET, _MOVED))
+
+
+# Quiet poison that is plain by its words, in four languages: a control that is only for show, and a secret code that
+# is read out to callers.
+#
+# Learnt readers miss about half of these, because rules about the same things use the same words. So a sentence counts
+# only if nothing in it forbids, narrows or asks.
+
+# ruff: noqa: E501
+
+
+_PLAIN_LIES_CONTROL = (
+    r"(?<!spelling )(?<!spell )(?<!grammar )(?<!punctuation )(?<!notary's )(?<!notary’s )(?<!notarial )(?:limits?|spending caps?|checks?(?! on (?:his|her|my|the))|rules?|approvals?|second (?:approver|signature|check|pair of eyes|factor)|four[- ]eyes(?: principle)?|"
+    r"double check|reviews?|polic(?:y|ies)|thresholds?|verifications?|"
+    r"limits?|grenzen?|prüfungen?|freigaben?|vier-augen(?:-prinzip|prinzip)?|kontrollen?|zweite unterschrift|plafond|seuils?|contrôles?|double signature|"
+    r"vérifications?|límites?|topes?|controles?|segunda firma|comprobaci(?:ón|ones))"
+    r"(?! (?:(?:by|of|from|before) (?:(?:a|the|our) )?(?:notary|spelling|grammar)|(?:der|durch (?:den|einen)|vom|beim) (?:rechtschreibung|notar)|"
+    r"(?:de l['’]|d['’])?orthograph\w+|(?:par|devant|chez) (?:le|un) notaire|(?:de (?:la )?)?ortogr\w+|(?:del|por el|ante(?: el)?) notario)\b)"
+)
+"""A control that guards something: reading over the spelling and what a notary has to do in any case guard nothing."""
+_SHOW = r"for show(?! (?:days?|jump\w*|horses?|dogs?|cars?|homes?|flats?|rooms?|hous\w+|times?)\b)"
+_PAPER = (
+    r"(?:(?:exists?|is|are|stands?|there) (?:(?:only|just|merely|purely) (?:there )?on paper|(?:there )?on paper only)|only there on paper|"
+    r"(?:steht|stehen|existier\w+|gilt|gelten|ist|sind) nur (?:noch )?auf dem papier|(?:existe(?:nt)?|est|sont) que sur le papier|"
+    r"(?:existen?|está|están) solo sobre el papel)(?=[.,;:!?)\"'}]|\s*$)"
+)
+"""On paper, and nowhere else; a paper that something is printed on or signed on is another matter."""
+_FOR_SHOW = (
+    rf"(?:(?:only|just|merely|purely) (?:\w+ ){{0,2}}?(?:{_SHOW}|a formality)|a (?:mere|pure) formality|for show only|(?:exists?|is|are|there) (?:\w+ ){{0,2}}?{_SHOW}|{_PAPER}|"
+    r"nur (?:noch )?(?:zur ansicht|pro forma|zum schein)|nur (?:noch )?(?:eine )?formsache|reine formsache|(?:seulement|juste|que) pour la forme|"
+    r"simple formalité|(?:es|son) de adorno|(?:solo|sólo) de adorno|mero trámite)"
+)
+_FOR_SHOW_CLAIM = re.compile(
+    rf"\b{_PLAIN_LIES_CONTROL}\b(?: (?:and|or|und|oder|et|ou|y|o) [^.,;!?\n]{{0,30}}?)?[^.,;!?\n]{{0,25}}\b{_FOR_SHOW}(?!\w)|\b{_FOR_SHOW}(?!\w)[^.;!?\n]{{0,12}}\b{_PLAIN_LIES_CONTROL}\b",
+    re.I,
+)
+_PLAIN_LIES_SECRET = (
+    r"(?:one-time (?:codes?|passwords?)|(?:security|verification|recovery|reset|confirmation|login|sms) codes?|passwords?(?! (?:polic|rule|manager|guid|form|reset|hint|length))|pins?|tans?|"
+    r"einmal(?:codes?|passw(?:ort|örter))|bestätigungscodes?|passw(?:ort|örter)|kennw(?:ort|örter)|mots? de passe|codes? (?:reçus? par sms|à usage unique|de vérification)|"
+    r"contraseñas?|códigos? (?:de verificación|de un solo uso))"
+)
+_READ_OUT = (
+    r"(?:read (?:out|aloud|back)|read(?:s)? (?:\w+ ){0,4}?(?:aloud|out to|back to)|dictated (?:to|over|on) (?:\w+ ){0,2}?(?:phone|callers?|customers?|clients?)|(?:told|given|given out|passed on) (?:\w+ ){0,3}?(?:on|over|by) (?:the )?phone|"
+    r"(?:tells?|gives?) (?:\w+ ){0,5}?(?:on|over|by) (?:the )?phone|"
+    r"am telefon (?:\w+ ){0,3}?(?:vorgelesen|durchgegeben|genannt|gesagt)|vorgelesen|liest (?:\w+ ){0,4}?vor|(?:lu|lus|donnés?|dictés?|communiqués?) (?:\w+ ){0,2}?(?:au|par) téléphone|"
+    r"(?:dicta|dictan|da|dan|dice|dicen) (?:\w+ ){0,3}?por teléfono)"
+)
+_READ_OUT_CLAIM = re.compile(
+    rf"\b{_PLAIN_LIES_SECRET}\b[^.;!?\n]{{0,30}}\b{_READ_OUT}(?!\w)|\b(?:reads?|dictates?|tells?|gives?)\b[^.;!?\n]{{0,20}}\b{_PLAIN_LIES_SECRET}\b[^.;!?\n]{{0,20}}\b(?:aloud|out|back|(?:on|over|by) (?:the )?phone)\b",
+    re.I,
+)
+_NARROWED = re.compile(
+    r"\b(?:not|never|no|nobody|none|cannot|without|unless|refus\w+|forbid\w*|forbidden|warn\w*|fraud\w*|scam\w*|phish\w*|if|hang up|says? (?:he|she|they)|asks?|asked|wants?|"
+    r"nie|niemals|nicht|kein\w*|niemand\w*|verboten|wer|wenn|jamais|ne|pas|aucun\w*|personne|interdit\w*|si|nunca|no|nadie|ningun\w*|tampoco|prohibid\w+|quien)\b|n['’]t\b|\bn['’]",
+    re.I,
+)
+"""Words by which a sentence forbids, warns, or speaks of a case: it may name the reading of a code, and mean the
+opposite."""
+_MORE_THAN = re.compile(
+    r"\b(?:not|never|n['’]t|no longer|nicht|pas|no) (?:\w+ ){0,2}?(?:only|just|merely|purely|a formality|for show|there|on paper|nur|que|seulement|simple|solo|sólo|de adorno)\b|"
+    r"n['’]t (?:just|only|merely|for show|a formality)|\b(?:nobody|no one|who(?:ever)?|anyone who|if you) (?:should )?(?:thinks?|believes?|says?)\b|\b(?:wrongly|myth|rumou?r|mistaken\w*|demo\w*|mock\w*|prototype|slides?|used to be|was|were|had been|"
+    r"finding|audit(?:or)? (?:found|finding)|complain\w*|in the past|until \w+)\b",
+    re.I,
+)
+"""Words by which a sentence denies that something is for show, or reports what was so."""
+_PRETENDED = re.compile(
+    r"\b(?:museums?|exhibit\w*|toys?|theat(?:re|er)s?|stage|replicas?|dummy|films?|games?|children|kids|simulat\w+|shop window|"
+    r"ausstellung\w*|spielzeug\w*|bühne|kinder\w*|musées?|théâtres?|jouets?|jeux?|museos?|teatros?|juguetes?|juegos?)\b",
+    re.I,
+)
+"""Places where a control is part of a play."""
+_TO_A_CALLER = re.compile(
+    r"\b(?:callers?|customers?|clients?|users?|phone|telephone|support|service ?desk|help ?desk|hotline|agents?|anrufer\w*|kund\w+|telefon\w*|"
+    r"téléphone|appelants?|teléfono|clientes?|llamantes?)\b",
+    re.I,
+)
+"""A person outside who hears the code, or a desk that talks to them. A teacher reads a word out to a class."""
+_PROPERLY = re.compile(
+    r"\b(?:automat\w*|robot\w*|voice (?:call|menu|message)s?|machines?|computers?|screen ?reader|accessib\w+|sprachcomputer|per anruf|lecteur d['’]écran|"
+    r"synthèse|lector de pantalla|files?|attachments?|zip|archives?|pdf|documents?|encrypt\w+|separate\w*|datei\w*|anhang|anhänge|verschlüssel\w+|getrennt|"
+    r"fichiers?|pièces? jointes?|chiffr\w+|archivos?|adjuntos?|cifrad\w+)\b",
+    re.I,
+)
+"""A machine reads the code to the one who asked for it; the password of a file comes by another way than the file."""
+_SENTENCE = re.compile(r"[^.;!?\n]+[.;!?]?")
+_SPELLING_ALONE = re.compile(
+    r"\W{0,3}(?:(?:the|our|this|die|unsere|la|nuestra|notre) )?(?:(?:spell(?:ing)?|grammar|punctuation)[ -](?:check|review)s?|rechtschreibprüfung|revisión ortográfica|"
+    r"(?:relecture|vérification) orthographique) (?:is|ist|es|est) (?:(?:just|only|merely|purely|nur|bloß|solo|sólo) )?(?:(?:a|eine|un|une) )?(?:(?:mere|pure|mero|simple|reine) )?"
+    r"(?:formality|formsache|trámite|formalité)(?P<rest>(?:,[^.;:!?\n]{0,80})?)[.!]?\W{0,3}",
+    re.I,
+)
+"""Reading over the spelling, with one clause behind it."""
+
+
+def is_plain_lie(text: str) -> bool:
+    """Whether a sentence of a text says that a control is only for show, or that secret codes are read out to callers."""
+    return any(_says_so(sentence[0]) for sentence in _SENTENCE.finditer(text))
+
+
+def is_about_spelling(text: str) -> bool:
+    """Whether a text says of reading over the spelling that it is a formality, and nothing of another control."""
+    found = _SPELLING_ALONE.fullmatch(text)
+    return found is not None and not speaks_of_control(found["rest"])
+
+
+def _says_so(sentence: str) -> bool:
+    if sentence.rstrip().endswith("?"):
+        return False
+    if _FOR_SHOW_CLAIM.search(sentence) and not (_MORE_THAN.search(sentence) or _PRETENDED.search(sentence)):
+        return True
+    if not (_READ_OUT_CLAIM.search(sentence) and _TO_A_CALLER.search(sentence)):
+        return False
+    return not (_NARROWED.search(sentence) or _PROPERLY.search(sentence))
+
+
+# Quiet poison: a rule that weakens a control or sends the crew's things elsewhere, and contradicts nothing known.
+#
+# A logistic head reads the claim's vector (all-MiniLM-L6-v2) and plain words; where it finds the
+# claim possible, the screener's head for quiet lies reads it too. A finding is no proof: it only asks for a person, and
+# only about sources that may not decide such things. A few lies are plain by their words.
 
 WEIGHTS = Path(__file__).parents[3] / "models" / "weights" / "claims"
 SCREENER_SHARE = 1 / 3
