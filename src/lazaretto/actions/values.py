@@ -458,7 +458,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _ENDS = frozenset(".!?;\n")
 _LOOKING = word_set("look looking looks")
 _STOPS = frozenset(".!?;:,\n()-")
-_WORDING_PAGES = word_set(
+_WEB_PAGES = word_set(
     "website websites webpage webpages page pages article articles link links blog blogs url urls site sites web "
     "internet online"
 )
@@ -525,7 +525,7 @@ def asks_for_pages(text: str) -> str:
     alone."""
     for sentence in _SENTENCE.split(text):
         words: list[str] = _WORD.findall(sentence.casefold())
-        spoken = {*words} & _WORDING_PAGES
+        spoken = {*words} & _WEB_PAGES
         if spoken and not addresses_in(sentence):
             return min(spoken)
     return ""

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 # ``lazaretto screen`` where a line brings memories: it is judged as if those had been remembered before it.
 
 MAX_MEMORIES = 1_000
-_SCREEN_MEMORIES_KNOWN = {"text", "source", "agent"}
+_MEMORY_FIELDS = {"text", "source", "agent"}
 
 
 def read_memories(given: Any, number: int) -> tuple[Observation, ...]:
@@ -59,9 +59,9 @@ def read_memories(given: Any, number: int) -> tuple[Observation, ...]:
 def _memory(given: Any, where: str, place: int) -> Observation:
     if not isinstance(given, dict):
         raise InputError(where, "is not a JSON object", 'For example {"text": "...", "source": "direct_user"}')
-    unknown = sorted(set(given) - _SCREEN_MEMORIES_KNOWN)
+    unknown = sorted(set(given) - _MEMORY_FIELDS)
     if unknown:
-        raise InputError(where, f"unknown field {unknown[0]!r}", f"Use {', '.join(sorted(_SCREEN_MEMORIES_KNOWN))}")
+        raise InputError(where, f"unknown field {unknown[0]!r}", f"Use {', '.join(sorted(_MEMORY_FIELDS))}")
     text = given.get("text")
     if not isinstance(text, str) or not text:
         raise InputError(f"{where}.text", "is missing or not text", "Give what was remembered")
@@ -140,7 +140,7 @@ def _renamed(verdict: Verdict, place: dict[str, int]) -> Verdict:
 BATCH = 64
 MAX_LINE = 4_000_000
 _FIELDS = ("state", "context", "action", "tags", "meta")
-_KNOWN = {"id", "text", "agent", "source", "parents", "time", "fields", "channel", "memories", *_FIELDS}
+_LINE_FIELDS = {"id", "text", "agent", "source", "parents", "time", "fields", "channel", "memories", *_FIELDS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +160,9 @@ def read_line(raw: bytes, number: int, seen: set[str]) -> _Line:
         raise InputError(f"line {number}", f"is not JSON: {error}", "One JSON object per line") from None
     if not isinstance(data, dict):
         raise InputError(f"line {number}", "is not a JSON object", 'For example {"id": "m1", "text": "..."}')
-    unknown = sorted(set(data) - _KNOWN)
+    unknown = sorted(set(data) - _LINE_FIELDS)
     if unknown:
-        raise InputError(f"line {number}", f"unknown field {unknown[0]!r}", f"Use {', '.join(sorted(_KNOWN))}")
+        raise InputError(f"line {number}", f"unknown field {unknown[0]!r}", f"Use {', '.join(sorted(_LINE_FIELDS))}")
     item = data.get("id")
     if not isinstance(item, str) or not item:
         raise InputError(f"line {number}: id", "is missing or not text", "Give every memory an id")

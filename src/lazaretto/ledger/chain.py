@@ -196,7 +196,7 @@ def extend(connection: sa.Connection, tenant: int, before: int, size: int) -> No
 EventRow = Sequence[Any]
 """A row of lz_events, its columns in the order of the table."""
 
-_KINDS = {kind.value: kind for kind in EventKind}
+_KINDS_BY_NAME = {kind.value: kind for kind in EventKind}
 
 
 def event_from(namespace: str, row: EventRow) -> Event:
@@ -204,7 +204,7 @@ def event_from(namespace: str, row: EventRow) -> Event:
     _, seq, kind, subject, agent, time, _, prev, link, _, raw = row
     try:
         body = None if raw is None else decode_body(raw)
-        return Event(namespace, seq, _KINDS[kind], subject, agent, time, body, prev.hex(), link.hex())
+        return Event(namespace, seq, _KINDS_BY_NAME[kind], subject, agent, time, body, prev.hex(), link.hex())
     except (KeyError, ValueError, AttributeError, TypeError) as error:
         raise StoreDamaged(
             f"namespace {namespace!r}, event {seq}: cannot be read ({error}): run 'lazaretto ledger verify'"
@@ -402,7 +402,7 @@ class Linker:
 
 # Checks one stored event against the one before it; shared by the verifier and the importer.
 
-_CHAIN_KINDS = {kind.value.encode(): kind for kind in EventKind}
+_KINDS_BY_BYTES = {kind.value.encode(): kind for kind in EventKind}
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,7 +447,7 @@ def _fault(stored: StoredEvent, seq: int, prev: bytes, linker: Linker) -> str | 
 
 def event_of(namespace: str, stored: StoredEvent) -> Event:
     """The event, once ``fault_in`` found nothing; ``ValueError`` when its bytes mean nothing."""
-    kind = _CHAIN_KINDS.get(stored.kind)
+    kind = _KINDS_BY_BYTES.get(stored.kind)
     if kind is None:
         raise ValueError(f"unknown kind {stored.kind!r}")
     return Event(

@@ -46,7 +46,7 @@ _PRIME = np.uint64((1 << 61) - 1)
 _SEEDS = np.array([[_digest(f"{kind}{i}")] for kind in "ab" for i in range(_BANDS * _ROWS)], np.uint64).reshape(
     2, -1, 1
 )
-_ECHOES_WORD = re.compile(r"\w+")
+_PLAIN_WORD = re.compile(r"\w+")
 _CHANNELS = (Channel.MEMORY, Channel.MESSAGE)
 _AGENTS_WORDS = (SourceClass.AGENT_MESSAGE, SourceClass.MODEL_INFERENCE)
 Trust = Mapping[SourceClass, float]
@@ -56,7 +56,7 @@ def _pairs(text: str) -> frozenset[str]:
     """The pairs of neighbouring words; of letters, where a text has few words."""
     start = unicodedata.normalize("NFKC", text[:_MOST_LETTERS])
     seen = "".join(c for c in start if unicodedata.category(c) != "Cf").casefold()
-    words = _ECHOES_WORD.findall(seen)[:_MOST_WORDS]
+    words = _PLAIN_WORD.findall(seen)[:_MOST_WORDS]
     if len(words) < 4:
         letters = "".join(words)[:_MOST_WORDS]
         return frozenset(letters[i : i + 3] for i in range(len(letters) - 2))

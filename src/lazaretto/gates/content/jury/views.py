@@ -114,7 +114,7 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
 )
 _COMPILED = tuple((kind, re.compile(pattern, re.IGNORECASE | re.MULTILINE)) for kind, pattern in _PATTERNS)
 
-_INJECTIONS_INVISIBLE = frozenset("\u200b\u2060\ufeff\u00ad\u061c\u180e") | {
+_UNSEEN_CHARACTERS = frozenset("\u200b\u2060\ufeff\u00ad\u061c\u180e") | {
     chr(c) for c in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xE0000, 0xE0080))
 }
 """Characters nobody sees. The joiners U+200C and U+200D are not among them: Persian and emoji need them."""
@@ -131,7 +131,7 @@ class InjectedSpan:
     kind: str
 
 
-_UNSEEN = {ord(c): None for c in _INJECTIONS_INVISIBLE}
+_UNSEEN = {ord(c): None for c in _UNSEEN_CHARACTERS}
 
 
 def visible(text: str) -> str:

@@ -129,7 +129,7 @@ def speaks_of_control(text: str) -> bool:
 # ruff: noqa: E501
 
 
-_PLAIN_LIES_CONTROL = (
+_NAMES_OF_CONTROLS = (
     r"(?<!spelling )(?<!spell )(?<!grammar )(?<!punctuation )(?<!notary's )(?<!notary’s )(?<!notarial )(?:limits?|spending caps?|checks?(?! on (?:his|her|my|the))|rules?|approvals?|second (?:approver|signature|check|pair of eyes|factor)|four[- ]eyes(?: principle)?|"
     r"double check|reviews?|polic(?:y|ies)|thresholds?|verifications?|"
     r"limits?|grenzen?|prüfungen?|freigaben?|vier-augen(?:-prinzip|prinzip)?|kontrollen?|zweite unterschrift|plafond|seuils?|contrôles?|double signature|"
@@ -151,10 +151,10 @@ _FOR_SHOW = (
     r"simple formalité|(?:es|son) de adorno|(?:solo|sólo) de adorno|mero trámite)"
 )
 _FOR_SHOW_CLAIM = re.compile(
-    rf"\b{_PLAIN_LIES_CONTROL}\b(?: (?:and|or|und|oder|et|ou|y|o) [^.,;!?\n]{{0,30}}?)?[^.,;!?\n]{{0,25}}\b{_FOR_SHOW}(?!\w)|\b{_FOR_SHOW}(?!\w)[^.;!?\n]{{0,12}}\b{_PLAIN_LIES_CONTROL}\b",
+    rf"\b{_NAMES_OF_CONTROLS}\b(?: (?:and|or|und|oder|et|ou|y|o) [^.,;!?\n]{{0,30}}?)?[^.,;!?\n]{{0,25}}\b{_FOR_SHOW}(?!\w)|\b{_FOR_SHOW}(?!\w)[^.;!?\n]{{0,12}}\b{_NAMES_OF_CONTROLS}\b",
     re.I,
 )
-_PLAIN_LIES_SECRET = (
+_NAMES_OF_CODES = (
     r"(?:one-time (?:codes?|passwords?)|(?:security|verification|recovery|reset|confirmation|login|sms) codes?|passwords?(?! (?:polic|rule|manager|guid|form|reset|hint|length))|pins?|tans?|"
     r"einmal(?:codes?|passw(?:ort|örter))|bestätigungscodes?|passw(?:ort|örter)|kennw(?:ort|örter)|mots? de passe|codes? (?:reçus? par sms|à usage unique|de vérification)|"
     r"contraseñas?|códigos? (?:de verificación|de un solo uso))"
@@ -166,7 +166,7 @@ _READ_OUT = (
     r"(?:dicta|dictan|da|dan|dice|dicen) (?:\w+ ){0,3}?por teléfono)"
 )
 _READ_OUT_CLAIM = re.compile(
-    rf"\b{_PLAIN_LIES_SECRET}\b[^.;!?\n]{{0,30}}\b{_READ_OUT}(?!\w)|\b(?:reads?|dictates?|tells?|gives?)\b[^.;!?\n]{{0,20}}\b{_PLAIN_LIES_SECRET}\b[^.;!?\n]{{0,20}}\b(?:aloud|out|back|(?:on|over|by) (?:the )?phone)\b",
+    rf"\b{_NAMES_OF_CODES}\b[^.;!?\n]{{0,30}}\b{_READ_OUT}(?!\w)|\b(?:reads?|dictates?|tells?|gives?)\b[^.;!?\n]{{0,20}}\b{_NAMES_OF_CODES}\b[^.;!?\n]{{0,20}}\b(?:aloud|out|back|(?:on|over|by) (?:the )?phone)\b",
     re.I,
 )
 _NARROWED = re.compile(
