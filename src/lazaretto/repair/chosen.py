@@ -13,6 +13,32 @@ from lazaretto.ledger import ItemState
 from lazaretto.repair.protocol import RepairRequest, RepairView, hops_of
 from lazaretto.types import COPY_OF, EventKind, RepairPlan, RepairStep, Ruling
 
+
+@dataclass(frozen=True, slots=True)
+class Isolate:
+    """Hides an item."""
+
+    name: ClassVar[str] = "isolate"
+    descendants: bool = False
+    """Everything that came from it too: made from it, or written by an agent that had read it."""
+    max_hops: Annotated[int | None, Field(ge=0)] = None
+    """Descendants at most so many edges away; None: all."""
+
+    def plan(self, request: RepairRequest, view: RepairView) -> RepairPlan:
+        """One ``hide`` step for the item and each descendant that is not hidden yet."""
+        reached = view.graph.blast_radius(request.item, max_hops=hops_of(self.descendants, self.max_hops))
+        items = [request.item, *(step.id for step in reached.items)]
+        states = view.ledger.states(items)
+        return RepairPlan(
+            repair=self.name,
+            origin=request.item,
+            steps=tuple(RepairStep(item, "hide") for item in items if not states[item].hidden),
+            reason=request.reason,
+            agents=tuple(agent.id for agent in reached.agents),
+            price={"decisions": float(len(reached.decisions))},
+        )
+
+
 # Release: bring a held item back into recall, by choice with everything that is held and was made from it.
 
 
@@ -220,31 +246,3 @@ async def bisect(
 async def published_search(keys: Sequence[str], infected: Infected, smallest: int = 2) -> tuple[str, ...]:
     """The search as published: down to sets of ``smallest``, without a second look at the rest."""
     return (await bisect(keys, infected, smallest=smallest, verify=False)).removed
-
-
-# Isolate: take an item out of recall, by choice with everything that came from it.
-
-
-@dataclass(frozen=True, slots=True)
-class Isolate:
-    """Hides an item."""
-
-    name: ClassVar[str] = "isolate"
-    descendants: bool = False
-    """Everything that came from it too: made from it, or written by an agent that had read it."""
-    max_hops: Annotated[int | None, Field(ge=0)] = None
-    """Descendants at most so many edges away; None: all."""
-
-    def plan(self, request: RepairRequest, view: RepairView) -> RepairPlan:
-        """One ``hide`` step for the item and each descendant that is not hidden yet."""
-        reached = view.graph.blast_radius(request.item, max_hops=hops_of(self.descendants, self.max_hops))
-        items = [request.item, *(step.id for step in reached.items)]
-        states = view.ledger.states(items)
-        return RepairPlan(
-            repair=self.name,
-            origin=request.item,
-            steps=tuple(RepairStep(item, "hide") for item in items if not states[item].hidden),
-            reason=request.reason,
-            agents=tuple(agent.id for agent in reached.agents),
-            price={"decisions": float(len(reached.decisions))},
-        )
