@@ -1,4 +1,7 @@
-"""Calls and tasks taken apart: values of a call in forms that can be compared, and words that ask for an action."""
+"""Calls and tasks taken apart: values of a call in forms that can be compared, and words that ask for an action.
+
+Only letter case, spacing and the separators of account numbers are ignored. A look-alike letter makes another value.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,6 @@ from lazaretto.actions.written import says_where, written_object
 from lazaretto.errors import InputError, TooLarge
 from lazaretto.reading.normalization import fold
 from lazaretto.types import plain
-
-# The values of a call: its arguments taken apart, and the forms in which values are compared.
-#
-# Only letter case, spacing and the separators of account numbers are ignored. A look-alike letter makes another value.
 
 MOST_VALUES = 500
 """Values of one call that are looked for; a call with more is asked about."""

@@ -1,4 +1,8 @@
-"""An incident for people and for other programs: Markdown, JSON, SARIF 2.1.0, and one page without scripts."""
+"""An incident for people and for other programs: Markdown, JSON, SARIF 2.1.0, and one page without scripts.
+
+Texts, names and reasons come from agents and may be hostile: each format quotes them so that nothing in them renders,
+runs or breaks out.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +22,6 @@ from lazaretto.provenance.drawing.pictures import to_svg
 from lazaretto.provenance.drawing.subgraph import Subgraph
 from lazaretto.reports import encodable
 from lazaretto.types import plain
-
-# An incident for people and for other programs: Markdown, JSON and SARIF 2.1.0.
-#
-# Texts, names and reasons come from agents and may be hostile: each format quotes them so that nothing in them renders,
-# runs or breaks out.
 
 _MOST = 50
 """Rows of a table in the Markdown report."""

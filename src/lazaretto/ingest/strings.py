@@ -1,6 +1,10 @@
 """Every string of a value, wherever it stands: one reading for the proxy, the MCP gateway and the adapters.
 
 Fields that cannot carry text are left out; strings that may not be passed on are replaced.
+
+Values that carry no text are named here (numbers, dates, classes, fields). All others are read, dict
+keys too; unreadable parts are reported, so that the caller refuses them. ``replaced`` puts other words in place of
+strings.
 """
 
 from __future__ import annotations
@@ -16,12 +20,6 @@ from typing import Any
 import orjson
 
 from lazaretto.ingest.opening import MOST_PARTS, Code, Opened, Silent, Step, Unreadable, opened
-
-# Every string of a value, wherever it stands: one reading for the proxy, the MCP gateway and the adapters.
-#
-# Values that carry no text are named here (numbers, dates, classes, fields). All others are read, dict
-# keys too; unreadable parts are reported, so that the caller refuses them. ``replaced`` puts other words in place of
-# strings.
 
 Path = tuple[Step, ...]
 LeaveOut = Callable[[Path, Any], bool]

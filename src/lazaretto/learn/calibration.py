@@ -1,4 +1,8 @@
-"""Calibration of foresight: thresholds from benign agents or folders of benign memories, and their foresight."""
+"""Calibration of foresight: thresholds from benign agents or folders of benign memories, and their foresight.
+
+Personas, memories and seeds of a calibration are used for nothing else: evaluations never see them, and no attack is
+used here.
+"""
 
 from __future__ import annotations
 
@@ -46,11 +50,6 @@ from lazaretto.pictures import opened
 from lazaretto.policy import CLOSED, read_settings
 from lazaretto.policy.plugins import ALLOW, EMBEDDERS, allowed
 from lazaretto.repair.chosen import published_search
-
-# Calibration: thresholds of the foresight gate from benign agents, stored with the data they came from.
-#
-# Personas, memories and seeds of a calibration are used for nothing else: evaluations never see them, and no attack is
-# used here.
 
 SUSPICIOUS = 0.90
 """Quantile of benign pull from which a memory is rehearsed in full."""
