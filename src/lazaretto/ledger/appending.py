@@ -12,8 +12,7 @@ import sqlalchemy as sa
 
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.ledger import driver, search, vectors
-from lazaretto.ledger import refs as fingerprints
-from lazaretto.ledger import refs as foreign
+from lazaretto.ledger import refs as lookups
 from lazaretto.ledger.chain import GENESIS, EventRow, EventRows, Linker, body_digest, fresh_salts
 from lazaretto.ledger.drafts import Batch
 from lazaretto.ledger.driver import chunks, gc_paused
@@ -106,7 +105,7 @@ class DerivedTables:
         self._changed: dict[str, dict[str, Any]] = {field: {} for field in FIELDS}
         self._edges: list[tuple[Any, ...]] = []
         self._texts: list[tuple[int, str]] = []
-        self._known: list[fingerprints.FingerprintChange] = []
+        self._known: list[lookups.FingerprintChange] = []
         self._refs: list[tuple[Any, ...]] = []
 
     def add_event(
@@ -122,9 +121,9 @@ class DerivedTables:
                 self._texts.append((seq, body.get("text", "")))
         elif kind in CHANGING:
             self._change(kind, subject, body)
-        elif kind is _NOTED and (known := fingerprints.change_of(subject, body)):
+        elif kind is _NOTED and (known := lookups.change_of(subject, body)):
             self._known.append(known)
-        if (kind is _SEEN or kind is _NOTED) and (row := foreign.row_of(kind, subject, body)):
+        if (kind is _SEEN or kind is _NOTED) and (row := lookups.row_of(kind, subject, body)):
             self._refs.append((tenant, row[0], seq, *row[1:]))
         for place, (source, target, word, since) in enumerate(edge_fields(kind, subject, agent, time, body)):
             self._edges.append((tenant, seq, place, source, target, word, since))
@@ -157,7 +156,7 @@ class DerivedTables:
         if self._refs:
             driver.write(connection, insert_sql(refs, dialect), self._refs)
         for change in self._known:
-            fingerprints.write(connection, self._tenant, change)
+            lookups.write(connection, self._tenant, change)
 
 
 def write_events(connection: sa.Connection, rows: Sequence[EventRow]) -> None:

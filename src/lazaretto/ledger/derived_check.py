@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from lazaretto.ledger import chain, search, vectors
-from lazaretto.ledger import refs as refs_module
+from lazaretto.ledger import refs as lookups
 from lazaretto.ledger.driver import chunks
 from lazaretto.ledger.edges import changes_of
 from lazaretto.ledger.schema import blob_refs, blobs, items
@@ -268,7 +268,7 @@ class ExpectedTables:
         body = event.body
         if body is None:
             self._file.execute("INSERT INTO missing VALUES (?)", (event.seq,))
-        row = refs_module.row_of(event.kind, event.subject, body)
+        row = lookups.row_of(event.kind, event.subject, body)
         if row is not None:
             self._file.execute("INSERT INTO refs VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, event.seq))
         record = vectors.record_of(event.kind, event.subject, body)
@@ -286,7 +286,7 @@ class ExpectedTables:
                 )
             return
         if event.kind is EventKind.NOTED:
-            self._note(refs_module.change_of(event.subject, body))
+            self._note(lookups.change_of(event.subject, body))
         for item, field, value in changes_of(event.kind, event.subject, body):
             self._file.execute(f"UPDATE items SET {field} = ? WHERE id = ?", (value, item))
         if event.kind is EventKind.ERASED and body is not None:
@@ -326,7 +326,7 @@ class ExpectedTables:
         count, seq = self._file.execute("SELECT count(*), min(seq) FROM again").fetchone()
         return int(count), int(seq or 0)
 
-    def _note(self, change: refs_module.FingerprintChange | None) -> None:
+    def _note(self, change: lookups.FingerprintChange | None) -> None:
         if change is not None and change.label is None:
             self._file.execute("DELETE FROM known WHERE item = ?", (change.item,))
         elif change is not None:

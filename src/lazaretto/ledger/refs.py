@@ -1,4 +1,9 @@
-"""Tables for looking items up: by name in the caller's own store, and by fingerprints of items ruled on before."""
+"""Tables for looking items up: by name in the caller's own store, and by fingerprints of items ruled on before.
+
+A row of ``refs`` rests on a ``SEEN`` event whose item has a ref, or a ``NOTED`` event about ``ref:ITEM``. Under a ref
+should stand its newest version that may be shown, unless the caller deleted it; where another one is believed to stand
+there, a write is *due*. The first writer owns a record.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +23,8 @@ from lazaretto.ledger.schema import known, refs
 from lazaretto.names import check_name
 from lazaretto.types import Draft, EventKind, Ref
 
+ABOUT = "ref:"
+"""Prefix of the subject of an event about an item in the caller's store."""
 SEEN = "seen"
 Outcome = Literal["stored", "removed", "deleted", "failed"]
 """Outcome for a record: the item is stored there, was removed, was deleted by the caller, or could not be written."""
@@ -275,13 +282,3 @@ def unrecorded(connection: sa.Connection, tenant: int) -> list[tuple[str, dict[s
     for row in rows:
         grouped.setdefault((row.item, row.label), []).append([row.kind, row.key])
     return [(FINGERPRINTS_ABOUT + item, {"known": label, "keys": keys}) for (item, label), keys in grouped.items()]
-
-
-# Items that the caller's own store keeps too: under which name, and which version is believed to be there now.
-#
-# A row rests on a ``SEEN`` event whose item has a ref, or a ``NOTED`` event about ``ref:ITEM``. Under a ref should
-# stand its newest version that may be shown, unless the caller deleted it; where another one is believed to stand
-# there, a write is *due*. The first writer owns a record.
-
-ABOUT = "ref:"
-"""Prefix of the subject of an event about an item in the caller's store."""
