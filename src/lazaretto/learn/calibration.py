@@ -28,7 +28,7 @@ from lazaretto.errors import InputError, MissingExtra, ModelUnavailable, PolicyE
 from lazaretto.files import write_file
 from lazaretto.gates.foresight.adapter import AgentModelBackend, RehearsalBackend
 from lazaretto.gates.foresight.community import Mode, MonitorMode
-from lazaretto.gates.foresight.flp import QUANTILE, FlpMode, FlpSettings, FlpThresholds, take_readings
+from lazaretto.gates.foresight.flp import QUANTILE, FlpMode, FlpSettings, FlpThresholds, published_search, take_readings
 from lazaretto.gates.foresight.foresight import Foresight, InStore
 from lazaretto.gates.foresight.gauge import (
     MARGIN,
@@ -49,7 +49,6 @@ from lazaretto.models.protocol import ChatModel, Completion, Request, TextEmbedd
 from lazaretto.pictures import opened
 from lazaretto.policy import CLOSED, read_settings
 from lazaretto.policy.plugins import ALLOW, EMBEDDERS, allowed
-from lazaretto.repair.chosen import published_search
 
 SUSPICIOUS = 0.90
 """Quantile of benign pull from which a memory is rehearsed in full."""
