@@ -1,4 +1,4 @@
-"""One turn of any number of pairs: plan, retrieve, ask, answer. Agents' records of chats, and removals from agents.
+"""One turn of any number of pairs: plan, retrieve, ask, answer; and the agents before and after it.
 
 A turn changes no agent: it returns the texts, and ``remember`` makes the agents as they are afterwards. So a world
 can play a turn and foresight rehearse the same turn on copies.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lazaretto.guard import Guard
 from lazaretto.incidents.records import Incident
 from lazaretto.ledger import ItemState, Ledger
-from lazaretto.ledger.edges import CHANGING, changes_of, with_change
+from lazaretto.ledger.effects import CHANGING, changes_of, with_change
 from lazaretto.ledger.history import changes_so_far
 from lazaretto.ledger.reader import Tail
 from lazaretto.provenance.questions import Overview

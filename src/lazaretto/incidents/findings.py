@@ -11,7 +11,7 @@ from typing import Any
 from lazaretto.kept_texts import remembered
 from lazaretto.ledger import Ledger, changes_of
 from lazaretto.ledger.contents import Contents
-from lazaretto.ledger.edges import restored_by
+from lazaretto.ledger.effects import restored_by
 from lazaretto.ledger.history import changes_so_far
 from lazaretto.ledger.reader import Tail, withdrawn
 from lazaretto.provenance.taint import FOR_DESCENT

@@ -17,7 +17,7 @@ from typing import Any
 from lazaretto.errors import StaleState, StoreUnavailable
 from lazaretto.gates.engine.recheck_queue import TENDED
 from lazaretto.ledger import ItemState, Ledger, changes_of, with_change
-from lazaretto.ledger.edges import restored_by
+from lazaretto.ledger.effects import restored_by
 from lazaretto.ledger.history import states_before
 from lazaretto.ledger.reader import taken_back
 from lazaretto.provenance.graph import ProvenanceGraph

@@ -294,7 +294,7 @@ def configured(ledger: Ledger, table: Mapping[str, Any], in_store: InStore, file
 def chat_model(model: RehearsalModel) -> ChatModel:
     """The chat model at an endpoint, or of weights on this machine."""
     if model.backend == "local":
-        from lazaretto.models.guard_model import LocalChat
+        from lazaretto.models.own_networks import LocalChat
 
         return LocalChat(model.model)
     return OpenAIChat(model)

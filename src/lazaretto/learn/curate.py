@@ -2,6 +2,7 @@
 
 It works in hindsight, with the truth at hand. A language model writes the lesson, or it is taken from the debate:
 spans and precedents of the side that was right. A lesson passes the library's screens like any case.
+Its cases come from people's labels and upheld appeals, or from public case files.
 """
 
 from __future__ import annotations

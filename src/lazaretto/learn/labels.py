@@ -1,4 +1,4 @@
-"""People's decisions on items: labels, appeals, and the choice between two contradicting items."""
+"""People's decisions on items: labels, which settle an item's copies too, appeals, and choices between two items."""
 
 from __future__ import annotations
 

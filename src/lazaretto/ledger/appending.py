@@ -16,7 +16,7 @@ from lazaretto.ledger import refs as lookups
 from lazaretto.ledger.chain import GENESIS, EventRow, EventRows, Linker, body_digest, fresh_salts
 from lazaretto.ledger.drafts import Batch
 from lazaretto.ledger.driver import chunks, gc_paused
-from lazaretto.ledger.edges import CHANGING, FIELDS, changes_of, edge_fields
+from lazaretto.ledger.effects import CHANGING, FIELDS, changes_of, edge_fields
 from lazaretto.ledger.schema import blob_refs, edges, events, items, refs
 from lazaretto.types import Channel, EventKind
 

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from lazaretto.ledger import chain, search, vectors
 from lazaretto.ledger import refs as lookups
 from lazaretto.ledger.driver import chunks
-from lazaretto.ledger.edges import changes_of
+from lazaretto.ledger.effects import changes_of
 from lazaretto.ledger.schema import blob_refs, blobs, items
 from lazaretto.types import Channel, Event, EventKind
 

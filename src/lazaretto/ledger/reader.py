@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from lazaretto.errors import UnknownItem
 from lazaretto.ledger import queries, refs, search, vectors
 from lazaretto.ledger.chain import GENESIS
-from lazaretto.ledger.edges import EdgeColumns, EdgeEnd, ItemState
+from lazaretto.ledger.effects import EdgeColumns, EdgeEnd, ItemState
 from lazaretto.ledger.refs import Fingerprint, RefState
 from lazaretto.ledger.store import Store
 from lazaretto.ledger.vectors import Floats, Neighbour, VectorIndex

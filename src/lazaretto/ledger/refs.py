@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from lazaretto.errors import InputError
 from lazaretto.ledger import driver
 from lazaretto.ledger.driver import chunks
-from lazaretto.ledger.edges import held_sql, visible_sql
+from lazaretto.ledger.effects import held_sql, visible_sql
 from lazaretto.ledger.schema import known, refs
 from lazaretto.names import check_name
 from lazaretto.types import Draft, EventKind, Ref

@@ -19,7 +19,7 @@ from typing import Any
 
 from lazaretto.errors import BadAnswer, ModelUnavailable
 from lazaretto.models.deep.reader import SecondReading
-from lazaretto.models.guard_model import GuardModel
+from lazaretto.models.own_networks import GuardModel
 
 KEY = "LAZARETTO_READER_KEY"
 """The environment variable that holds the address's key; unset: none is sent."""

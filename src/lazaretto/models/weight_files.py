@@ -1,4 +1,6 @@
-"""Weights that ship with the product: arrays in one file, fitted numbers as JSON beside it.
+"""Weights that ship with the product: read from their files, verified and unpacked.
+
+Arrays are in one file, fitted numbers as JSON beside it.
 
 ``weights/sha256.json`` names the sha256 of every one of them, and of the networks' graphs; no other file is read:
 damage, or a file of another version, would silently change verdicts. Who may write to the installation may

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.ledger.edges import EdgeColumns, EdgeEnd
+from lazaretto.ledger.effects import EdgeColumns, EdgeEnd
 from lazaretto.types import EdgeKind
 
 Ints = NDArray[np.int64]

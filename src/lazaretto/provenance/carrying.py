@@ -20,7 +20,7 @@ import numpy as np
 from lazaretto.kept_texts import clear_when_forgotten, remembered
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.driver import chunks
-from lazaretto.ledger.edges import CHANGING, changes_of
+from lazaretto.ledger.effects import CHANGING, changes_of
 from lazaretto.ledger.reader import Tail
 from lazaretto.ledger.refs import marked
 from lazaretto.types import Channel, Draft, EventKind, Observation, Ruling, SourceClass

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.kept_texts import forget
 from lazaretto.ledger.driver import chunks
-from lazaretto.ledger.edges import STRICTEST_SHOWN, EdgeColumns, ItemState, changes_of, is_decision, restored_by
+from lazaretto.ledger.effects import STRICTEST_SHOWN, EdgeColumns, ItemState, changes_of, is_decision, restored_by
 from lazaretto.provenance import adjacency
 from lazaretto.provenance.adjacency import (
     MOST_LAYERS,

@@ -1,4 +1,4 @@
-"""Opens a source from a user's path or address."""
+"""Opens a source from a user's path or address, and reads folders of notes."""
 
 from __future__ import annotations
 

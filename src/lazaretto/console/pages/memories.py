@@ -9,7 +9,7 @@ from typing import Any
 from lazaretto.console.item_view import ItemRow, item_view, line, rows
 from lazaretto.console.web import HEADERS, Response, Visit, json, texts
 from lazaretto.errors import InputError, LazarettoError
-from lazaretto.ledger.edges import is_decision
+from lazaretto.ledger.effects import is_decision
 from lazaretto.pictures import frames_for_judges, open_picture
 from lazaretto.types import Channel
 

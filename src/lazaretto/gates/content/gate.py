@@ -41,8 +41,8 @@ from lazaretto.gates.content.records import (
 from lazaretto.gates.protocol import MEASURED, GateContext, measured
 from lazaretto.kept_texts import clear_when_forgotten, is_stale
 from lazaretto.ledger import Ledger
-from lazaretto.models.guard_model import GuardModel
 from lazaretto.models.openai_chat import Endpoint, OpenAIChat
+from lazaretto.models.own_networks import GuardModel
 from lazaretto.models.protocol import ChatModel, TextEmbedder
 from lazaretto.policy import CLOSED, DEFAULT_LIMITS, Limits, RulingWord, Share, TrustPolicy, read_settings
 from lazaretto.policy.plugins import require
@@ -336,7 +336,7 @@ def _load_models() -> None:
 def _chat_model(settings: _Frozen) -> ChatModel:
     wanted = settings.settings
     if wanted.backend == "local":
-        from lazaretto.models.guard_model import LocalChat
+        from lazaretto.models.own_networks import LocalChat
 
         return LocalChat(wanted.model)
     return OpenAIChat(wanted)
@@ -436,7 +436,7 @@ def text_embedder(encoder: str = "") -> TextEmbedder | None:
     ``encoder``: a folder or ``hf:owner/name`` in place of all-MiniLM-L6-v2.
     """
     if encoder:
-        from lazaretto.models.guard_model import HubEmbedder
+        from lazaretto.models.own_networks import HubEmbedder
 
         return HubEmbedder(encoder)
     try:

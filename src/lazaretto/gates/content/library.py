@@ -1,4 +1,4 @@
-"""The case library in memory: retrieval over precedents, by words and by meaning.
+"""The case library in memory: retrieval over precedents by words and by meaning, and when two contents are the same.
 
 A library is a value: a set of cases whose version is the hash of their ids. ``casebook`` keeps its history.
 """

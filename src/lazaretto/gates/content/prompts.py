@@ -2,6 +2,7 @@
 
 A call is the constitution (the same for all), the file of the debate, to which speeches are only appended, and one
 role's instruction at the end. So every call begins with all of the call before it but that call's instruction.
+Foreign words stand between marks that they cannot write themselves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Poison or update? Provenance tells: who may change a claim, and how far a new one is believed.
+"""Poison or update? Provenance tells: who may change a claim, the stakes of a change, and the trust in a new claim.
 
 Writers who share a principal or an agent's name are one voice, one root is one voice, and nobody vouches for himself.
 """
