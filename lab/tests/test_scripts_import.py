@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import importlib
+import operator
 from pathlib import Path
+
+import pytest
 
 LAB = Path(__file__).resolve().parents[1]
 
@@ -32,3 +35,10 @@ def test_scripts_import_what_is_there() -> None:
     named = {one for file in files for one in imported(file)}
     assert len(files) > 50 and len(named) > 150
     assert not sorted(one for one in named if not is_there(*one))
+
+
+def test_parts_whose_time_is_counted_are_those_of_today(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part that moved would be counted with its caller, without a word."""
+    monkeypatch.syspath_prepend(str(LAB / "benchmarks"))
+    for _, module, path in importlib.import_module("reading_cost").PARTS:
+        assert operator.attrgetter(path)(importlib.import_module(f"lazaretto.{module}")), (module, path)
