@@ -26,6 +26,28 @@ _WORDS = {kind: kind.value for kind in EventKind}
 _SEEN, _NOTED, _MEMORY = EventKind.SEEN, EventKind.NOTED, Channel.MEMORY.value
 
 
+def append_batch(
+    connection: sa.Connection,
+    linker: Linker,
+    namespace: str,
+    batch: Batch,
+    claims: Mapping[str, vectors.KeptClaims],
+) -> EventRows:
+    """Append ``batch`` to the chain of ``namespace`` and bring the derived tables in step, in one transaction.
+
+    ``claims``: those that the events of the batch record, by item.
+    """
+    head = lock_head(connection, namespace)
+    assert head is not None
+    check_references(connection, head[0], namespace, batch)
+    claim_events = recorded_claims(batch, claims)
+    with gc_paused(len(batch.kinds)):
+        recorded = write_batch(connection, linker, namespace, head, batch)
+    for item, place in claim_events.items():
+        vectors.add(connection, head[0], item, head[1] + 1 + place, claims[item])
+    return recorded
+
+
 @cache
 def insert_sql(table: sa.Table, dialect: str) -> str:
     """The plain INSERT of a table for the driver itself: batches skip the statement compiler."""
@@ -166,28 +188,6 @@ def write_events(connection: sa.Connection, rows: Sequence[EventRow]) -> None:
     mark = driver.mark(connection)
     moved = f"UPDATE lz_heads SET seq = {mark}, hash = {mark} WHERE tenant = {mark}"
     driver.write(connection, moved, [(seq, last, tenant)])
-
-
-def append_batch(
-    connection: sa.Connection,
-    linker: Linker,
-    namespace: str,
-    batch: Batch,
-    claims: Mapping[str, vectors.KeptClaims],
-) -> EventRows:
-    """Append ``batch`` to the chain of ``namespace`` and bring the derived tables in step, in one transaction.
-
-    ``claims``: those that the events of the batch record, by item.
-    """
-    head = lock_head(connection, namespace)
-    assert head is not None
-    check_references(connection, head[0], namespace, batch)
-    claim_events = recorded_claims(batch, claims)
-    with gc_paused(len(batch.kinds)):
-        recorded = write_batch(connection, linker, namespace, head, batch)
-    for item, place in claim_events.items():
-        vectors.add(connection, head[0], item, head[1] + 1 + place, claims[item])
-    return recorded
 
 
 def recorded_claims(batch: Batch, claims: Mapping[str, vectors.KeptClaims]) -> dict[str, int]:
