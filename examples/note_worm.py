@@ -36,7 +36,7 @@ def chat_model(name: str, base_url: str) -> ChatModel:
     if name == "scripted":
         return ScriptedChatModel(trusting_reply)
     if name == "smollm2":
-        from lazaretto.models.guard_model import LocalChat
+        from lazaretto.models.own_networks import LocalChat
 
         return LocalChat(name)
     from lazaretto.models.openai_chat import Endpoint, OpenAIChat

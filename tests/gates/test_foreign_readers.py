@@ -17,8 +17,8 @@ pytest.importorskip("py3langid", reason="needs the gates extra")
 from lazaretto.errors import PolicyError
 from lazaretto.gates.second_reader import SecondReader, make
 from lazaretto.models import other_readers
-from lazaretto.models.guard_model import GuardModel, GuardScore
 from lazaretto.models.other_readers import QUESTIONS, ClassifierReader, _odds
+from lazaretto.models.own_networks import GuardModel, GuardScore
 from lazaretto.types import UNHEARD, Channel, Observation, Ruling, Verdict
 
 Answer = Callable[[str, str], Any]

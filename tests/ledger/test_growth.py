@@ -21,7 +21,7 @@ from lazaretto.incidents.incidents import Incidents
 from lazaretto.ingest.read_history import ReadHistory
 from lazaretto.learn.lessons import ContactQueue
 from lazaretto.ledger import Ledger, queries
-from lazaretto.ledger.edges import EdgeEnd
+from lazaretto.ledger.effects import EdgeEnd
 from lazaretto.ledger.reader import Tail
 from lazaretto.provenance import adjacency
 from lazaretto.provenance.graph import ProvenanceGraph

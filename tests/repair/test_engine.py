@@ -13,8 +13,8 @@ from lazaretto.errors import InputError, UnknownItem
 from lazaretto.ledger import ItemState
 from lazaretto.policy import RepairLimits, plugins
 from lazaretto.repair import engine
-from lazaretto.repair.chosen import Isolate, Remove
 from lazaretto.repair.protocol import Repair, RepairRequest, RepairView, make_repair
+from lazaretto.repair.short_repairs import Isolate, Remove
 from lazaretto.types import Draft, EventKind, RepairPlan, RepairStep, plain
 
 

@@ -14,8 +14,6 @@ from pydantic import Field
 from lazaretto.policy import CLOSED, Share, read_settings
 from lazaretto.types import NeitherTrueNorFalse
 
-# Records of the last gate's answers; all are frozen.
-
 Answer = Literal["allow", "ask", "block"]
 ANSWERS: tuple[Answer, ...] = ("allow", "ask", "block")
 """Mildest first."""

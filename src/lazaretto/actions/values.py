@@ -1,4 +1,7 @@
-"""Calls and tasks taken apart: values of a call in forms that can be compared, and words that ask for an action."""
+"""Calls and tasks taken apart: values of a call in forms that can be compared, and words that ask for an action.
+
+Only letter case, spacing and the separators of account numbers are ignored. A look-alike letter makes another value.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,6 @@ from lazaretto.actions.written import says_where, written_object
 from lazaretto.errors import InputError, TooLarge
 from lazaretto.reading.normalization import fold
 from lazaretto.types import plain
-
-# The values of a call: its arguments taken apart, and the forms in which values are compared.
-#
-# Only letter case, spacing and the separators of account numbers are ignored. A look-alike letter makes another value.
 
 MOST_VALUES = 500
 """Values of one call that are looked for; a call with more is asked about."""
@@ -458,7 +457,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _ENDS = frozenset(".!?;\n")
 _LOOKING = word_set("look looking looks")
 _STOPS = frozenset(".!?;:,\n()-")
-_WORDING_PAGES = word_set(
+_WEB_PAGES = word_set(
     "website websites webpage webpages page pages article articles link links blog blogs url urls site sites web "
     "internet online"
 )
@@ -525,7 +524,7 @@ def asks_for_pages(text: str) -> str:
     alone."""
     for sentence in _SENTENCE.split(text):
         words: list[str] = _WORD.findall(sentence.casefold())
-        spoken = {*words} & _WORDING_PAGES
+        spoken = {*words} & _WEB_PAGES
         if spoken and not addresses_in(sentence):
             return min(spoken)
     return ""

@@ -1,6 +1,8 @@
 """The core of every adapter: ask the guard about a text, then hand on the text or a notice. Knows no framework.
 
 It reads the forms that frameworks share: contents of chat messages, and JSON schemas of tools.
+
+A text that was judged is not judged again while its item may be used; once it is held, readers get the notice.
 """
 
 from __future__ import annotations
@@ -44,42 +46,6 @@ from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.ledger.refs import check_ref
 from lazaretto.names import MAX_NAME
 from lazaretto.types import CLAIMED, Channel, Decision, Observation, Ref, Ruling, SourceClass
-
-# The JSON schema of a tool's arguments, wherever a framework keeps it: the last gate reads fixed words from it.
-
-
-def schema_of(tool: Any) -> Mapping[str, Any] | None:
-    """The JSON schema of the arguments of a framework's tool or a plain function; None where it has none."""
-    if isinstance(tool, (types.FunctionType, types.MethodType)):
-        return _of_function(tool)
-    given = getattr(tool, "params_json_schema", None) or getattr(tool, "parameters", None)
-    shape = getattr(getattr(tool, "args_schema", None), "model_json_schema", None)
-    try:
-        found = given() if callable(given) else given or (shape() if callable(shape) else None)
-    except Exception:  # a framework that cannot describe its own tool: the arguments of the call are enough
-        return None
-    if isinstance(found, Mapping):
-        return found
-    return _of_function(tool.func) if callable(getattr(tool, "func", None)) else None
-
-
-def _of_function(function: Callable[..., Any]) -> Mapping[str, Any] | None:
-    try:
-        names, hints = inspect.signature(function).parameters, get_type_hints(function)
-    except (TypeError, ValueError, NameError):
-        return None
-    return {"properties": {name: _of_hint(hints.get(name)) for name in names}}
-
-
-def _of_hint(hint: Any) -> dict[str, Any]:
-    if get_origin(hint) is Literal:
-        return {"enum": list(get_args(hint))}
-    return {"type": "boolean"} if hint is bool else {}
-
-
-# The core of every adapter: ask the guard about a text, then hand on the text or a notice. Knows no framework.
-#
-# A text that was judged is not judged again while its item may be used; once it is held, readers get the notice.
 
 log = logging.getLogger("lazaretto")
 T = TypeVar("T")
@@ -526,3 +492,35 @@ def data_of(text: str | None) -> bytes | None:
         return base64.b64decode(text.partition(",")[2] if text.startswith("data:") else text, validate=True) or None
     except (binascii.Error, ValueError):
         return None
+
+
+# The JSON schema of a tool's arguments, wherever a framework keeps it: the last gate reads fixed words from it.
+
+
+def schema_of(tool: Any) -> Mapping[str, Any] | None:
+    """The JSON schema of the arguments of a framework's tool or a plain function; None where it has none."""
+    if isinstance(tool, (types.FunctionType, types.MethodType)):
+        return _of_function(tool)
+    given = getattr(tool, "params_json_schema", None) or getattr(tool, "parameters", None)
+    shape = getattr(getattr(tool, "args_schema", None), "model_json_schema", None)
+    try:
+        found = given() if callable(given) else given or (shape() if callable(shape) else None)
+    except Exception:  # a framework that cannot describe its own tool: the arguments of the call are enough
+        return None
+    if isinstance(found, Mapping):
+        return found
+    return _of_function(tool.func) if callable(getattr(tool, "func", None)) else None
+
+
+def _of_function(function: Callable[..., Any]) -> Mapping[str, Any] | None:
+    try:
+        names, hints = inspect.signature(function).parameters, get_type_hints(function)
+    except (TypeError, ValueError, NameError):
+        return None
+    return {"properties": {name: _of_hint(hints.get(name)) for name in names}}
+
+
+def _of_hint(hint: Any) -> dict[str, Any]:
+    if get_origin(hint) is Literal:
+        return {"enum": list(get_args(hint))}
+    return {"type": "boolean"} if hint is bool else {}

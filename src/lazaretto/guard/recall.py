@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from lazaretto import kept_texts
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.gates.engine.runner import GateSet
-from lazaretto.gates.memory.claims import conflicts as consequences
+from lazaretto.gates.memory.claims.conflicts import conflicts_of
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.refs import check_ref
 from lazaretto.names import check_ids
@@ -96,7 +96,7 @@ class Recaller:
             asked = min(most, asked * 4)  # some were trusted too little: look further down
         if items is None:
             del recalled[limit:]
-        conflicts = consequences.conflicts_of(self._ledger, [memory.id for memory in recalled])
+        conflicts = conflicts_of(self._ledger, [memory.id for memory in recalled])
         recalled = [replace(memory, conflicts=conflicts[memory.id]) for memory in recalled]
         self._ledger.append([Draft(EventKind.RETRIEVED, memory.id, reader, dict(details or {})) for memory in recalled])
         memories = Memories(recalled)

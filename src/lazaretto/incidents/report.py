@@ -1,4 +1,8 @@
-"""An incident for people and for other programs: Markdown, JSON, SARIF 2.1.0, and one page without scripts."""
+"""An incident for people and for other programs: Markdown, JSON, SARIF 2.1.0, and one page without scripts.
+
+Texts, names and reasons come from agents and may be hostile: each format quotes them so that nothing in them renders,
+runs or breaks out.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +22,6 @@ from lazaretto.provenance.drawing.pictures import to_svg
 from lazaretto.provenance.drawing.subgraph import Subgraph
 from lazaretto.reports import encodable
 from lazaretto.types import plain
-
-# An incident for people and for other programs: Markdown, JSON and SARIF 2.1.0.
-#
-# Texts, names and reasons come from agents and may be hostile: each format quotes them so that nothing in them renders,
-# runs or breaks out.
 
 _MOST = 50
 """Rows of a table in the Markdown report."""
@@ -53,7 +52,7 @@ def to_markdown(incident: Incident) -> str:
         f"Items that carry it: {len(incident.items)}, made from them: {len(incident.reached)}; agents that met it: "
         f"{len(incident.agents)}; decisions that rested on it: {len(incident.decisions)}.",
     ]
-    lines += _table(
+    lines += _markdown_table(
         "Items",
         ("item", "part", "by", "stands", "found by", "says"),
         [
@@ -61,7 +60,7 @@ def to_markdown(incident: Incident) -> str:
             for item in (*incident.items, *incident.reached)
         ],
     )
-    lines += _table(
+    lines += _markdown_table(
         "Agents",
         ("agent", "met it", "hops", "to screen"),
         [
@@ -69,12 +68,12 @@ def to_markdown(incident: Incident) -> str:
             for agent in incident.agents
         ],
     )
-    lines += _table(
+    lines += _markdown_table(
         "Decisions",
         ("decision", "by", "went", "what"),
         [(decision.id, decision.agent, outcome(decision.success), decision.what) for decision in incident.decisions],
     )
-    lines += _table(
+    lines += _markdown_table(
         "Reproduction number",
         ("from", "agents reached", "each reached on average"),
         [
@@ -86,7 +85,7 @@ def to_markdown(incident: Incident) -> str:
             for window in incident.reproduction
         ],
     )
-    lines += _table(
+    lines += _markdown_table(
         "Repairs",
         ("receipt", "repair", "items", "undone", "reason"),
         [
@@ -94,7 +93,7 @@ def to_markdown(incident: Incident) -> str:
             for repair in incident.repairs
         ],
     )
-    lines += _table(
+    lines += _markdown_table(
         "What happened",
         ("time (UTC)", "event", "about", "says"),
         [(moment(entry.time), entry.kind, entry.subject, entry.says) for entry in incident.timeline],
@@ -107,7 +106,7 @@ def outcome(success: bool | None) -> str:
     return "unknown" if success is None else "well" if success else "wrong"
 
 
-def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def _markdown_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     if not rows:
         return []
     lines = ["", f"## {title}", "", f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
@@ -217,25 +216,23 @@ def to_html(incident: Incident, subgraph: Subgraph | None = None) -> str:
         for item in (*incident.items, *incident.reached)
     ]
     marked = {0: "zero"} if incident.items and incident.items[0].id == incident.patient_zero else {}
+    parts.append(_html_table("Items", ("item", "part", "by", "written", "stands", "found by", "says"), rows, marked))
     parts.append(
-        _report_html_table("Items", ("item", "part", "by", "written", "stands", "found by", "says"), rows, marked)
-    )
-    parts.append(
-        _report_html_table(
+        _html_table(
             "Agents",
             ("agent", "met it", "hops from patient zero", "still to screen"),
             [(a.agent, moment(a.time), str(a.hops), "yes" if a.to_screen else "no") for a in incident.agents],
         )
     )
     parts.append(
-        _report_html_table(
+        _html_table(
             "Decisions that rested on it",
             ("decision", "by", "taken", "went", "what"),
             [(d.id, d.agent, moment(d.time), outcome(d.success), d.what) for d in incident.decisions],
         )
     )
     parts.append(
-        _report_html_table(
+        _html_table(
             "Repairs",
             ("receipt", "repair", "done", "items", "undone", "reason"),
             [
@@ -318,7 +315,7 @@ def _timeline(incident: Incident) -> str:
     return f"<ol class='time'>{''.join(rows)}</ol>"
 
 
-def _report_html_table(
+def _html_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], marked: Mapping[int, str] | None = None
 ) -> str:
     if not rows:

@@ -1,6 +1,10 @@
 """Every string of a value, wherever it stands: one reading for the proxy, the MCP gateway and the adapters.
 
 Fields that cannot carry text are left out; strings that may not be passed on are replaced.
+
+Values that carry no text are named here (numbers, dates, classes, fields). All others are read, dict
+keys too; unreadable parts are reported, so that the caller refuses them. ``replaced`` puts other words in place of
+strings.
 """
 
 from __future__ import annotations
@@ -16,12 +20,6 @@ from typing import Any
 import orjson
 
 from lazaretto.ingest.opening import MOST_PARTS, Code, Opened, Silent, Step, Unreadable, opened
-
-# Every string of a value, wherever it stands: one reading for the proxy, the MCP gateway and the adapters.
-#
-# Values that carry no text are named here (numbers, dates, classes, fields). All others are read, dict
-# keys too; unreadable parts are reported, so that the caller refuses them. ``replaced`` puts other words in place of
-# strings.
 
 Path = tuple[Step, ...]
 LeaveOut = Callable[[Path, Any], bool]
@@ -115,7 +113,7 @@ def joined(texts: tuple[Found, ...]) -> str:
     """Some strings as one text: keys before their values, letters in a row put together, else one line each."""
     lines: list[str] = []
     key: Found | None = None
-    for group in _groups(texts):
+    for group in _runs_of_letters(texts):
         if len(group) > 1:
             lines.append("".join(found.text for found in group))
             key = None
@@ -133,7 +131,7 @@ def joined(texts: tuple[Found, ...]) -> str:
     return "\n".join(line for line in lines if line.strip())
 
 
-def _groups(texts: tuple[Found, ...]) -> Iterator[tuple[Found, ...]]:
+def _runs_of_letters(texts: tuple[Found, ...]) -> Iterator[tuple[Found, ...]]:
     """Runs of letters that stand side by side, and every other string by itself."""
     run: list[Found] = []
     for found in (*texts, None):
@@ -351,7 +349,7 @@ async def cleaned(
             place = _block_around(value, shown.path)
             words[place or (), False] = held if not place else block(held) if place != shown.path else held
     words |= {(part.path, False): UNREADABLE.format(why=part.why) for part in unread}
-    for group in _cleaning_groups(reading):
+    for group in _judged_together(reading):
         whole = await _places(group, judge, words)
         if whole is not None:
             return Cleaned(whole, (((), False),), whole)
@@ -376,7 +374,7 @@ def _block_around(value: Any, path: Path) -> Path:
     return found
 
 
-def _cleaning_groups(reading: ReadStrings) -> list[tuple[Found, ...]]:
+def _judged_together(reading: ReadStrings) -> list[tuple[Found, ...]]:
     """All strings, or as many at a time as may be judged as one text."""
     groups: list[list[Found]] = [[]]
     size = 0

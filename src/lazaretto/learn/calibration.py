@@ -1,4 +1,8 @@
-"""Calibration of foresight: thresholds from benign agents or folders of benign memories, and their foresight."""
+"""Calibration of foresight: thresholds from benign agents or folders of benign memories, and their foresight.
+
+Personas, memories and seeds of a calibration are used for nothing else: evaluations never see them, and no attack is
+used here.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,7 @@ from lazaretto.errors import InputError, MissingExtra, ModelUnavailable, PolicyE
 from lazaretto.files import write_file
 from lazaretto.gates.foresight.adapter import AgentModelBackend, RehearsalBackend
 from lazaretto.gates.foresight.community import Mode, MonitorMode
-from lazaretto.gates.foresight.flp import QUANTILE, FlpMode, FlpSettings, FlpThresholds, take_readings
+from lazaretto.gates.foresight.flp import QUANTILE, FlpMode, FlpSettings, FlpThresholds, published_search, take_readings
 from lazaretto.gates.foresight.foresight import Foresight, InStore
 from lazaretto.gates.foresight.gauge import (
     MARGIN,
@@ -45,12 +49,6 @@ from lazaretto.models.protocol import ChatModel, Completion, Request, TextEmbedd
 from lazaretto.pictures import opened
 from lazaretto.policy import CLOSED, read_settings
 from lazaretto.policy.plugins import ALLOW, EMBEDDERS, allowed
-from lazaretto.repair.chosen import published_search
-
-# Calibration: thresholds of the foresight gate from benign agents, stored with the data they came from.
-#
-# Personas, memories and seeds of a calibration are used for nothing else: evaluations never see them, and no attack is
-# used here.
 
 SUSPICIOUS = 0.90
 """Quantile of benign pull from which a memory is rehearsed in full."""
@@ -296,7 +294,7 @@ def configured(ledger: Ledger, table: Mapping[str, Any], in_store: InStore, file
 def chat_model(model: RehearsalModel) -> ChatModel:
     """The chat model at an endpoint, or of weights on this machine."""
     if model.backend == "local":
-        from lazaretto.models.guard_model import LocalChat
+        from lazaretto.models.own_networks import LocalChat
 
         return LocalChat(model.model)
     return OpenAIChat(model)

@@ -1,4 +1,9 @@
-"""The Curator: reads cases the panel got wrong, writes the lesson, previews its effect, and lets it go live."""
+"""The Curator: reads cases the panel got wrong, writes the lesson, previews its effect, and lets it go live.
+
+It works in hindsight, with the truth at hand. A language model writes the lesson, or it is taken from the debate:
+spans and precedents of the side that was right. A lesson passes the library's screens like any case.
+Its cases come from people's labels and upheld appeals, or from public case files.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +24,6 @@ from lazaretto.ledger import Ledger
 from lazaretto.ledger.reader import standing_events
 from lazaretto.models.protocol import Message
 from lazaretto.types import BY_PERSON, COPY_OF, EventKind, Observation, Ruling
-
-# The Curator: reads cases the panel got wrong, writes the lesson, previews its effect, and lets it go live.
-#
-# It works in hindsight, with the truth at hand. A language model writes the lesson, or it is taken from the debate:
-# spans and precedents of the side that was right. A lesson passes the library's screens like any case.
 
 _CUE_CHARS = 80
 

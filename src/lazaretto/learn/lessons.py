@@ -13,7 +13,7 @@ from typing import Any
 
 from lazaretto.gates.protocol import REPAIR, UNDONE, WITHDRAWN
 from lazaretto.ledger import Ledger
-from lazaretto.ledger.edges import restored_by
+from lazaretto.ledger.effects import restored_by
 from lazaretto.ledger.reader import Tail, standing_events
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.provenance.taint_rulings import Teach

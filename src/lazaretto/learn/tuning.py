@@ -26,186 +26,6 @@ from lazaretto.ledger.reader import standing_events
 from lazaretto.policy import LearnPolicy, Policy, Stage, plugins
 from lazaretto.types import COPY_OF, MACHINE, Decision, EventKind, GateRun, Observation, Ruling, RunStatus, Verdict
 
-# Replay: earlier rulings computed again under other settings, from recorded numbers, without reading the items.
-
-_TRUTH = {"harmful": True, "benign": False}
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedItem:
-    """One item with its first decision, and its label if a person gave one."""
-
-    observation: Observation
-    decision: Decision
-    harmful: bool | None
-    """The person's label; None: none."""
-
-    @property
-    def ruled(self) -> Ruling:
-        """The ruling, or the one that would have been given in observe mode."""
-        return self.decision.ruling if self.decision.would is None else self.decision.would
-
-
-@dataclass(frozen=True, slots=True)
-class Replayed:
-    """The ruling that an item would have got."""
-
-    ruling: Ruling
-    sure: bool
-    """False where the item would have to be read again; the ruling then rests on the recorded numbers alone."""
-    rule: str = ""
-    """``gate:rule`` that decided."""
-
-
-def judged_items(ledger: Ledger, since: float = 0.0) -> tuple[JudgedItem, ...]:
-    """Every item that gates judged since then, by its first ruling, with the last decision of people on it. A copy that
-    was settled with another is left out: one text is one false alarm, or one finding."""
-    first: dict[str, Decision] = {}
-    labels: dict[str, bool] = {}
-    copies: set[str] = set()
-    for event in standing_events(ledger, (EventKind.RULED, EventKind.LABELLED, EventKind.RELEASED)):
-        body = event.body or {}
-        if event.kind is not EventKind.RULED:
-            (copies.add if COPY_OF in body else copies.discard)(event.subject)
-        if event.kind is EventKind.LABELLED and body.get("label") in _TRUTH:
-            labels[event.subject] = _TRUTH[body["label"]]
-        elif event.kind is EventKind.RELEASED and body.get("by") != MACHINE:
-            labels[event.subject] = False
-        elif event.kind is EventKind.RULED and body.get("runs") and event.time >= since and event.subject not in first:
-            first[event.subject] = decision_from_body(body)
-    for item, decision in first.items():
-        if item not in labels and any(labels.get(known) for known in _known_as(decision)):
-            labels[item] = True
-    found = {item.id: item for item in ledger.items(ids=tuple(first), any_state=True, limit=None)} if first else {}
-    return tuple(
-        JudgedItem(found[item], decision, labels.get(item))
-        for item, decision in first.items()
-        if item in found and item not in copies
-    )
-
-
-def _known_as(decision: Decision) -> list[str]:
-    """The known items that an item equals, where the block list alone held it."""
-    matches = [v for v in decision.verdicts if v.gate == BLOCKLIST and f"{v.gate}:{v.rule}" == decision.rule]
-    return [str(e.data["item"]) for v in matches if v.rule != LOOK for e in v.evidence if e.kind == "match"]
-
-
-class Replay:
-    """Rules again under one policy."""
-
-    def __init__(self, policy: Policy, gates: Mapping[str, Gate], thresholds: Thresholds) -> None:
-        """``gates``: installed gates of the policy, made from its tables; ``thresholds``: those learnt from labels."""
-        self._policy, self._thresholds = policy, thresholds
-        self._gates: dict[str, Tunable] = {name: gate for name, gate in gates.items() if isinstance(gate, Tunable)}
-
-    def ruled(self, item: JudgedItem, changed: Iterable[str] = ()) -> Replayed:
-        """The ruling of this policy; ``changed``: gates whose settings differ from those at the time of judging."""
-        rules, other = self._policy.channels[item.observation.channel], set(changed)
-        recorded = {verdict.gate: verdict for verdict in item.decision.verdicts}
-        runs = {run.gate: run for run in item.decision.runs}
-        verdicts, made, settling, sure = list[Verdict](), list[GateRun](), set[str](), True
-        for stage in map(Stage.of, rules.stages):
-            spared = why_not_needed(stage, rules, item.observation, verdicts, made)
-            if spared:
-                made += [GateRun(name, RunStatus.SKIPPED, detail=spared) for name in stage.gates]
-                continue
-            if settles(stage):
-                settling.update(stage.gates)
-            earlier = tuple(verdicts)
-            for name in stage.gates:
-                verdict, run = recorded.pop(name, None), runs.get(name)
-                if verdict is None:
-                    sure &= run is not None and run.status is not RunStatus.SKIPPED
-                    made.append(run if run is not None else GateRun(name, RunStatus.SKIPPED))
-                    continue
-                again = self._again(item.observation, verdict, earlier)
-                sure &= again is not None or name not in other
-                verdicts.append(again or verdict)
-                made.append(run or GateRun(name, RunStatus.RAN))
-        decision = decide(
-            item.observation.id, Examination(tuple(verdicts), tuple(made), frozenset(settling)), rules, 0.0
-        )
-        named = {name for name, _ in self._policy.gate_names()}
-        for verdict in recorded.values():
-            if verdict.gate not in named:  # a verdict on its parents, or of the owner of its record
-                decision = with_verdict(decision, verdict)
-        return Replayed(decision.ruling, sure, decision.rule)
-
-    def answer_of(self, gate: str, item: JudgedItem) -> tuple[Ruling, str] | None:
-        """Ruling and rule of one gate, where its recorded numbers are enough; else None."""
-        verdict = next((verdict for verdict in item.decision.verdicts if verdict.gate == gate), None)
-        earlier = tuple(v for v in item.decision.verdicts if v.gate != gate)
-        made = None if verdict is None else self._again(item.observation, verdict, earlier)
-        return None if made is None else (made.ruling, made.rule)
-
-    def _again(self, observation: Observation, verdict: Verdict, earlier: tuple[Verdict, ...]) -> Verdict | None:
-        gate = self._gates.get(verdict.gate)
-        if gate is None:
-            return None
-        try:
-            made = gate.ruled_again(observation, verdict, earlier, self._policy.trust)
-        except ModelError:
-            return None
-        return None if made is None else self._thresholds.moved(made)
-
-
-def set_to(policy: Policy, changes: Mapping[tuple[str, str], float]) -> Policy:
-    """The policy with other settings of gates: (gate, setting) -> value."""
-    tables = {gate: dict(table) for gate, table in policy.gates.items()}
-    for (gate, setting), value in changes.items():
-        tables.setdefault(gate, {})[setting] = value
-    return replace(policy, gates=tables)
-
-
-# Thresholds from people's labels: only where the labels agree, and within the policy's bounds.
-
-Judged = dict[str, list[tuple[float, bool]]]
-"""Gate -> (risk, whether a person called it harmful) of the items that the gate did not quarantine."""
-
-
-def judged(ledger: Ledger, gates: tuple[str, ...]) -> Judged:
-    """People's labels of items that these gates let in or sent to a person; the last label of each counts."""
-    rulings: dict[str, Mapping[str, tuple[float, Ruling]]] = {}
-    truths: dict[str, bool] = {}
-    for event in standing_events(ledger, (EventKind.RULED, EventKind.LABELLED)):
-        body = event.body or {}
-        if event.kind is EventKind.LABELLED and body.get("label") in _TRUTH:
-            truths.pop(event.subject, None)
-            if COPY_OF not in body:
-                truths[event.subject] = _TRUTH[body["label"]]
-        elif event.kind is EventKind.RULED and body.get("verdicts"):
-            rulings[event.subject] = {
-                str(v["gate"]): (float(v["risk"]), Ruling.from_label(str(v["ruling"])))
-                for v in body["verdicts"]
-                if v["gate"] in gates
-            }
-    found: Judged = defaultdict(list)
-    for item, harmful in truths.items():
-        for gate, (risk, ruling) in rulings.get(item, {}).items():
-            if ruling <= Ruling.REVIEW:
-                found[gate].append((risk, harmful))
-    return dict(found)
-
-
-def calibrate(ledger: Ledger, bounds: LearnPolicy) -> dict[str, Cut]:
-    """The thresholds of gates that labels ask for; none where labels are few or contradict each other."""
-    cuts = {}
-    for gate, labelled in judged(ledger, bounds.gates).items():
-        benign = sorted(risk for risk, harmful in labelled if not harmful)
-        harmful = sorted(risk for risk, harmful in labelled if harmful)
-        clear = max((r for r in benign if r <= bounds.clears_up_to and not (harmful and harmful[0] <= r)), default=0.0)
-        if sum(risk <= clear for risk in benign) < bounds.min_labels:
-            clear = 0.0
-        ask = min((r for r in harmful if r >= bounds.reviews_from and not (benign and benign[-1] >= r)), default=None)
-        if ask is not None and sum(risk >= ask for risk in harmful) < bounds.min_labels:
-            ask = None
-        if clear or ask is not None:
-            cuts[gate] = Cut(round(clear, 4), None if ask is None else round(ask, 4), len(labelled))
-    return cuts
-
-
-# Tuning: counts the items that each rate of a gate would have held, and advises which rates to take.
-
 Changes = Mapping[tuple[str, str], float]
 """(gate, setting) -> value."""
 Make = Callable[[str, Mapping[str, Any]], Gate | None]
@@ -447,6 +267,137 @@ class Tuner:
         return True
 
 
+# Replay: earlier rulings computed again under other settings, from recorded numbers, without reading the items.
+
+_TRUTH = {"harmful": True, "benign": False}
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedItem:
+    """One item with its first decision, and its label if a person gave one."""
+
+    observation: Observation
+    decision: Decision
+    harmful: bool | None
+    """The person's label; None: none."""
+
+    @property
+    def ruled(self) -> Ruling:
+        """The ruling, or the one that would have been given in observe mode."""
+        return self.decision.ruling if self.decision.would is None else self.decision.would
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """The ruling that an item would have got."""
+
+    ruling: Ruling
+    sure: bool
+    """False where the item would have to be read again; the ruling then rests on the recorded numbers alone."""
+    rule: str = ""
+    """``gate:rule`` that decided."""
+
+
+def judged_items(ledger: Ledger, since: float = 0.0) -> tuple[JudgedItem, ...]:
+    """Every item that gates judged since then, by its first ruling, with the last decision of people on it. A copy that
+    was settled with another is left out: one text is one false alarm, or one finding."""
+    first: dict[str, Decision] = {}
+    labels: dict[str, bool] = {}
+    copies: set[str] = set()
+    for event in standing_events(ledger, (EventKind.RULED, EventKind.LABELLED, EventKind.RELEASED)):
+        body = event.body or {}
+        if event.kind is not EventKind.RULED:
+            (copies.add if COPY_OF in body else copies.discard)(event.subject)
+        if event.kind is EventKind.LABELLED and body.get("label") in _TRUTH:
+            labels[event.subject] = _TRUTH[body["label"]]
+        elif event.kind is EventKind.RELEASED and body.get("by") != MACHINE:
+            labels[event.subject] = False
+        elif event.kind is EventKind.RULED and body.get("runs") and event.time >= since and event.subject not in first:
+            first[event.subject] = decision_from_body(body)
+    for item, decision in first.items():
+        if item not in labels and any(labels.get(known) for known in _known_as(decision)):
+            labels[item] = True
+    found = {item.id: item for item in ledger.items(ids=tuple(first), any_state=True, limit=None)} if first else {}
+    return tuple(
+        JudgedItem(found[item], decision, labels.get(item))
+        for item, decision in first.items()
+        if item in found and item not in copies
+    )
+
+
+def _known_as(decision: Decision) -> list[str]:
+    """The known items that an item equals, where the block list alone held it."""
+    matches = [v for v in decision.verdicts if v.gate == BLOCKLIST and f"{v.gate}:{v.rule}" == decision.rule]
+    return [str(e.data["item"]) for v in matches if v.rule != LOOK for e in v.evidence if e.kind == "match"]
+
+
+class Replay:
+    """Rules again under one policy."""
+
+    def __init__(self, policy: Policy, gates: Mapping[str, Gate], thresholds: Thresholds) -> None:
+        """``gates``: installed gates of the policy, made from its tables; ``thresholds``: those learnt from labels."""
+        self._policy, self._thresholds = policy, thresholds
+        self._gates: dict[str, Tunable] = {name: gate for name, gate in gates.items() if isinstance(gate, Tunable)}
+
+    def ruled(self, item: JudgedItem, changed: Iterable[str] = ()) -> Replayed:
+        """The ruling of this policy; ``changed``: gates whose settings differ from those at the time of judging."""
+        rules, other = self._policy.channels[item.observation.channel], set(changed)
+        recorded = {verdict.gate: verdict for verdict in item.decision.verdicts}
+        runs = {run.gate: run for run in item.decision.runs}
+        verdicts, made, settling, sure = list[Verdict](), list[GateRun](), set[str](), True
+        for stage in map(Stage.of, rules.stages):
+            spared = why_not_needed(stage, rules, item.observation, verdicts, made)
+            if spared:
+                made += [GateRun(name, RunStatus.SKIPPED, detail=spared) for name in stage.gates]
+                continue
+            if settles(stage):
+                settling.update(stage.gates)
+            earlier = tuple(verdicts)
+            for name in stage.gates:
+                verdict, run = recorded.pop(name, None), runs.get(name)
+                if verdict is None:
+                    sure &= run is not None and run.status is not RunStatus.SKIPPED
+                    made.append(run if run is not None else GateRun(name, RunStatus.SKIPPED))
+                    continue
+                again = self._again(item.observation, verdict, earlier)
+                sure &= again is not None or name not in other
+                verdicts.append(again or verdict)
+                made.append(run or GateRun(name, RunStatus.RAN))
+        decision = decide(
+            item.observation.id, Examination(tuple(verdicts), tuple(made), frozenset(settling)), rules, 0.0
+        )
+        named = {name for name, _ in self._policy.gate_names()}
+        for verdict in recorded.values():
+            if verdict.gate not in named:  # a verdict on its parents, or of the owner of its record
+                decision = with_verdict(decision, verdict)
+        return Replayed(decision.ruling, sure, decision.rule)
+
+    def answer_of(self, gate: str, item: JudgedItem) -> tuple[Ruling, str] | None:
+        """Ruling and rule of one gate, where its recorded numbers are enough; else None."""
+        verdict = next((verdict for verdict in item.decision.verdicts if verdict.gate == gate), None)
+        earlier = tuple(v for v in item.decision.verdicts if v.gate != gate)
+        made = None if verdict is None else self._again(item.observation, verdict, earlier)
+        return None if made is None else (made.ruling, made.rule)
+
+    def _again(self, observation: Observation, verdict: Verdict, earlier: tuple[Verdict, ...]) -> Verdict | None:
+        gate = self._gates.get(verdict.gate)
+        if gate is None:
+            return None
+        try:
+            made = gate.ruled_again(observation, verdict, earlier, self._policy.trust)
+        except ModelError:
+            return None
+        return None if made is None else self._thresholds.moved(made)
+
+
+def set_to(policy: Policy, changes: Mapping[tuple[str, str], float]) -> Policy:
+    """The policy with other settings of gates: (gate, setting) -> value."""
+    tables = {gate: dict(table) for gate, table in policy.gates.items()}
+    for (gate, setting), value in changes.items():
+        tables.setdefault(gate, {})[setting] = value
+    return replace(policy, gates=tables)
+
+
 # The picture of a tuning: honest items and findings that each setting would have held. One SVG, no library.
 
 _WIDE, _HIGH, _EDGE, _LEGEND = 820, 420, 56, 250
@@ -520,3 +471,50 @@ def _summary(tuning: Tuning, counts: Counts) -> str:
 
 def _text(x: float, y: float, words: str) -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" fill="#111827">{escape(words)}</text>'
+
+
+# Thresholds from people's labels: only where the labels agree, and within the policy's bounds.
+
+Judged = dict[str, list[tuple[float, bool]]]
+"""Gate -> (risk, whether a person called it harmful) of the items that the gate did not quarantine."""
+
+
+def judged(ledger: Ledger, gates: tuple[str, ...]) -> Judged:
+    """People's labels of items that these gates let in or sent to a person; the last label of each counts."""
+    rulings: dict[str, Mapping[str, tuple[float, Ruling]]] = {}
+    truths: dict[str, bool] = {}
+    for event in standing_events(ledger, (EventKind.RULED, EventKind.LABELLED)):
+        body = event.body or {}
+        if event.kind is EventKind.LABELLED and body.get("label") in _TRUTH:
+            truths.pop(event.subject, None)
+            if COPY_OF not in body:
+                truths[event.subject] = _TRUTH[body["label"]]
+        elif event.kind is EventKind.RULED and body.get("verdicts"):
+            rulings[event.subject] = {
+                str(v["gate"]): (float(v["risk"]), Ruling.from_label(str(v["ruling"])))
+                for v in body["verdicts"]
+                if v["gate"] in gates
+            }
+    found: Judged = defaultdict(list)
+    for item, harmful in truths.items():
+        for gate, (risk, ruling) in rulings.get(item, {}).items():
+            if ruling <= Ruling.REVIEW:
+                found[gate].append((risk, harmful))
+    return dict(found)
+
+
+def calibrate(ledger: Ledger, bounds: LearnPolicy) -> dict[str, Cut]:
+    """The thresholds of gates that labels ask for; none where labels are few or contradict each other."""
+    cuts = {}
+    for gate, labelled in judged(ledger, bounds.gates).items():
+        benign = sorted(risk for risk, harmful in labelled if not harmful)
+        harmful = sorted(risk for risk, harmful in labelled if harmful)
+        clear = max((r for r in benign if r <= bounds.clears_up_to and not (harmful and harmful[0] <= r)), default=0.0)
+        if sum(risk <= clear for risk in benign) < bounds.min_labels:
+            clear = 0.0
+        ask = min((r for r in harmful if r >= bounds.reviews_from and not (benign and benign[-1] >= r)), default=None)
+        if ask is not None and sum(risk >= ask for risk in harmful) < bounds.min_labels:
+            ask = None
+        if clear or ask is not None:
+            cuts[gate] = Cut(round(clear, 4), None if ask is None else round(ask, 4), len(labelled))
+    return cuts

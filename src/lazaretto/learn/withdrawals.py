@@ -17,7 +17,7 @@ from lazaretto.identity import Identity, require_not_own
 from lazaretto.learn.alignment import Aligned, Alignment
 from lazaretto.learn.lessons import Lessons
 from lazaretto.ledger import ItemState, Ledger, changes_of, refs, with_change
-from lazaretto.ledger.edges import restored_by
+from lazaretto.ledger.effects import restored_by
 from lazaretto.ledger.history import states_before
 from lazaretto.ledger.reader import standing_events, taken_back, withdrawn
 from lazaretto.provenance import taint

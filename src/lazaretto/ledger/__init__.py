@@ -2,7 +2,7 @@
 
 from lazaretto.ledger.checkpoints import Checkpoint, ConsistencyProof, PublicKey, SigningKey
 from lazaretto.ledger.drafts import observation_of, seen_draft
-from lazaretto.ledger.edges import ItemState, changes_of, with_change
+from lazaretto.ledger.effects import ItemState, changes_of, with_change
 from lazaretto.ledger.ledger import Ledger
 from lazaretto.ledger.rebuild import Rebuilt
 from lazaretto.ledger.refs import Fingerprint

@@ -12,12 +12,11 @@ import sqlalchemy as sa
 
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.ledger import driver, search, vectors
-from lazaretto.ledger import refs as fingerprints
-from lazaretto.ledger import refs as foreign
+from lazaretto.ledger import refs as lookups
 from lazaretto.ledger.chain import GENESIS, EventRow, EventRows, Linker, body_digest, fresh_salts
 from lazaretto.ledger.drafts import Batch
 from lazaretto.ledger.driver import chunks, gc_paused
-from lazaretto.ledger.edges import CHANGING, FIELDS, changes_of, edge_fields
+from lazaretto.ledger.effects import CHANGING, FIELDS, changes_of, edge_fields
 from lazaretto.ledger.schema import blob_refs, edges, events, items, refs
 from lazaretto.types import Channel, EventKind
 
@@ -25,6 +24,28 @@ _FIRST_FIELD = 4  # where FIELDS begin in a row of lz_items
 
 _WORDS = {kind: kind.value for kind in EventKind}
 _SEEN, _NOTED, _MEMORY = EventKind.SEEN, EventKind.NOTED, Channel.MEMORY.value
+
+
+def append_batch(
+    connection: sa.Connection,
+    linker: Linker,
+    namespace: str,
+    batch: Batch,
+    claims: Mapping[str, vectors.KeptClaims],
+) -> EventRows:
+    """Append ``batch`` to the chain of ``namespace`` and bring the derived tables in step, in one transaction.
+
+    ``claims``: those that the events of the batch record, by item.
+    """
+    head = lock_head(connection, namespace)
+    assert head is not None
+    check_references(connection, head[0], namespace, batch)
+    claim_events = recorded_claims(batch, claims)
+    with gc_paused(len(batch.kinds)):
+        recorded = write_batch(connection, linker, namespace, head, batch)
+    for item, place in claim_events.items():
+        vectors.add(connection, head[0], item, head[1] + 1 + place, claims[item])
+    return recorded
 
 
 @cache
@@ -106,7 +127,7 @@ class DerivedTables:
         self._changed: dict[str, dict[str, Any]] = {field: {} for field in FIELDS}
         self._edges: list[tuple[Any, ...]] = []
         self._texts: list[tuple[int, str]] = []
-        self._known: list[fingerprints.FingerprintChange] = []
+        self._known: list[lookups.FingerprintChange] = []
         self._refs: list[tuple[Any, ...]] = []
 
     def add_event(
@@ -122,9 +143,9 @@ class DerivedTables:
                 self._texts.append((seq, body.get("text", "")))
         elif kind in CHANGING:
             self._change(kind, subject, body)
-        elif kind is _NOTED and (known := fingerprints.change_of(subject, body)):
+        elif kind is _NOTED and (known := lookups.change_of(subject, body)):
             self._known.append(known)
-        if (kind is _SEEN or kind is _NOTED) and (row := foreign.row_of(kind, subject, body)):
+        if (kind is _SEEN or kind is _NOTED) and (row := lookups.row_of(kind, subject, body)):
             self._refs.append((tenant, row[0], seq, *row[1:]))
         for place, (source, target, word, since) in enumerate(edge_fields(kind, subject, agent, time, body)):
             self._edges.append((tenant, seq, place, source, target, word, since))
@@ -157,7 +178,7 @@ class DerivedTables:
         if self._refs:
             driver.write(connection, insert_sql(refs, dialect), self._refs)
         for change in self._known:
-            fingerprints.write(connection, self._tenant, change)
+            lookups.write(connection, self._tenant, change)
 
 
 def write_events(connection: sa.Connection, rows: Sequence[EventRow]) -> None:
@@ -167,28 +188,6 @@ def write_events(connection: sa.Connection, rows: Sequence[EventRow]) -> None:
     mark = driver.mark(connection)
     moved = f"UPDATE lz_heads SET seq = {mark}, hash = {mark} WHERE tenant = {mark}"
     driver.write(connection, moved, [(seq, last, tenant)])
-
-
-def append_batch(
-    connection: sa.Connection,
-    linker: Linker,
-    namespace: str,
-    batch: Batch,
-    claims: Mapping[str, vectors.KeptClaims],
-) -> EventRows:
-    """Append ``batch`` to the chain of ``namespace`` and bring the derived tables in step, in one transaction.
-
-    ``claims``: those that the events of the batch record, by item.
-    """
-    head = lock_head(connection, namespace)
-    assert head is not None
-    check_references(connection, head[0], namespace, batch)
-    claim_events = recorded_claims(batch, claims)
-    with gc_paused(len(batch.kinds)):
-        recorded = write_batch(connection, linker, namespace, head, batch)
-    for item, place in claim_events.items():
-        vectors.add(connection, head[0], item, head[1] + 1 + place, claims[item])
-    return recorded
 
 
 def recorded_claims(batch: Batch, claims: Mapping[str, vectors.KeptClaims]) -> dict[str, int]:

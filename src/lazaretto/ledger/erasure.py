@@ -16,7 +16,7 @@ from lazaretto.ledger import contents, refs, search, vectors
 from lazaretto.ledger.appending import insert_sql, lock_head, write_batch
 from lazaretto.ledger.chain import EventRows, Linker, event_from
 from lazaretto.ledger.drafts import Batch
-from lazaretto.ledger.edges import edges_of, held_sql
+from lazaretto.ledger.effects import edges_of, held_sql
 from lazaretto.ledger.schema import edges, events, items
 from lazaretto.types import Channel, Edge, Event, EventKind, plain
 

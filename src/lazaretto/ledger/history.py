@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from lazaretto.ledger.edges import CHANGING, ItemState, changes_of, with_change
+from lazaretto.ledger.effects import CHANGING, ItemState, changes_of, with_change
 from lazaretto.ledger.ledger import Ledger
 from lazaretto.types import Event, EventKind
 

@@ -35,7 +35,7 @@ from lazaretto.ledger.checkpoints import (
 )
 from lazaretto.ledger.drafts import check_drafts, seen_draft
 from lazaretto.ledger.driver import gc_paused, translate
-from lazaretto.ledger.edges import ItemState
+from lazaretto.ledger.effects import ItemState
 from lazaretto.ledger.lease import Lease
 from lazaretto.ledger.reader import LedgerReader
 from lazaretto.ledger.rebuild import Rebuilt

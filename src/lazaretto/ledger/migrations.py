@@ -1,4 +1,7 @@
-"""The numbered migrations by which the tables came to be, and the check that the database is built as they build it."""
+"""The numbered migrations by which the tables came to be, and the check that the database is built as they build it.
+
+A migration is never edited once released: old files are upgraded by running those they lack.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,6 @@ from lazaretto.ledger.drafts import Batch
 from lazaretto.ledger.driver import chunks
 from lazaretto.ledger.schema import heads, items, migrations_table
 from lazaretto.types import EventKind
-
-# The numbered migrations by which the tables came to be.
-#
-# One is never edited once released: old files are upgraded by running those they lack.
 
 
 @dataclass(frozen=True)

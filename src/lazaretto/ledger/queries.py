@@ -13,7 +13,7 @@ from lazaretto.ledger import driver, search
 from lazaretto.ledger.chain import EventRow, event_from
 from lazaretto.ledger.drafts import observation_of
 from lazaretto.ledger.driver import chunks
-from lazaretto.ledger.edges import STRICTEST_SHOWN, EdgeColumns, EdgeEnd, ItemState, held_sql, visible_sql
+from lazaretto.ledger.effects import STRICTEST_SHOWN, EdgeColumns, EdgeEnd, ItemState, held_sql, visible_sql
 from lazaretto.ledger.schema import blob_refs, blobs, edges, events, heads, items, known
 from lazaretto.ledger.store import COMMITTED, Store
 from lazaretto.types import Channel, Edge, EdgeKind, Event, EventKind, Observation, Ruling

@@ -10,127 +10,12 @@ import sqlalchemy as sa
 from lazaretto.errors import UnknownItem
 from lazaretto.ledger import queries, refs, search, vectors
 from lazaretto.ledger.chain import GENESIS
-from lazaretto.ledger.edges import EdgeColumns, EdgeEnd, ItemState
+from lazaretto.ledger.effects import EdgeColumns, EdgeEnd, ItemState
 from lazaretto.ledger.refs import Fingerprint, RefState
 from lazaretto.ledger.store import Store
 from lazaretto.ledger.vectors import Floats, Neighbour, VectorIndex
 from lazaretto.names import check_name, warn_old_name
 from lazaretto.types import Channel, Edge, EdgeKind, Event, EventKind, Head, Observation, Ref
-
-# The events that count: all but those that a withdrawal takes back.
-#
-# A decision that is taken back stays in the chain; a ``WITHDRAWN`` event per item names, by number, the events that
-# count no longer. Readers of labels and rulings read through here (``Tail`` does, with ``anew``).
-
-
-class Readable(Protocol):
-    """The part of a ledger that readers need."""
-
-    def events(
-        self, *, after: int = 0, kinds: Iterable[EventKind] | None = None, subject: str | None = None
-    ) -> Iterator[Event]:
-        """Events in order."""
-        ...
-
-
-def taken_back(withdrawals: Iterable[Event]) -> frozenset[int]:
-    """The numbers of the events that these ``WITHDRAWN`` events take back; never one that came after them."""
-    return frozenset(seq for event in withdrawals for seq in (event.body or {}).get("events", ()) if seq < event.seq)
-
-
-def withdrawn(ledger: Readable, after: int = 0) -> frozenset[int]:
-    """The numbers of all events that were taken back after an event."""
-    return taken_back(ledger.events(after=after, kinds=(EventKind.WITHDRAWN,)))
-
-
-def standing_events(
-    ledger: Readable, kinds: Collection[EventKind], *, subject: str | None = None, after: int = 0
-) -> Iterator[Event]:
-    """Events of some kinds in order, without those that were taken back."""
-    if subject is None:
-        gone = withdrawn(ledger, after)
-        yield from (event for event in ledger.events(after=after, kinds=kinds) if event.seq not in gone)
-        return
-    yield from without_taken_back(ledger.events(after=after, kinds=(*kinds, EventKind.WITHDRAWN), subject=subject))
-
-
-def without_taken_back(events: Iterable[Event]) -> list[Event]:
-    """The events that count, of the events about one item, withdrawals included."""
-    found = list(events)
-    gone = taken_back(event for event in found if event.kind is EventKind.WITHDRAWN)
-    return [event for event in found if event.kind is not EventKind.WITHDRAWN and event.seq not in gone]
-
-
-# Following a ledger: the new events of some kinds, each once, however many of other kinds lie between them.
-
-
-class Followed(Readable, Protocol):
-    """The part of a ledger that a follower needs."""
-
-    def head(self) -> Head:
-        """The last event."""
-        ...
-
-
-class Tail:
-    """How far a follower has read. The callers' own lock keeps two threads from reading at once."""
-
-    def __init__(
-        self,
-        ledger: Followed,
-        kinds: Iterable[EventKind],
-        *,
-        back: int | None = None,
-        subject: str | None = None,
-        anew: Callable[[], None] | None = None,
-    ) -> None:
-        """``back``: how many events a new reader looks back; all by default. ``subject``: only events about it.
-
-        ``anew`` is for readers of people's decisions: they get no event that was taken back (``ledger/reader.py``).
-        If one that they read already is taken back, it is called, so that they forget everything; then they are
-        given the events that count from the beginning, unless they read them in another way and ``skip_to`` their end.
-        """
-        self._ledger, self._kinds, self._back, self._subject = ledger, tuple(kinds), back, subject
-        self._anew = anew
-        self._read = self._kinds if anew is None else (*self._kinds, EventKind.WITHDRAWN)
-        self._gone: frozenset[int] | None = None
-        self._seq: int | None = None
-
-    @property
-    def seq(self) -> int:
-        """The number of the last event that was read, or was of no kind that matters."""
-        return self._seq or 0
-
-    def skip_to(self, seq: int) -> None:
-        """Everything up to this event was read in another way, without the events taken back by then."""
-        self._seq = seq
-        if self._anew is not None:
-            withdrawals = self._ledger.events(kinds=(EventKind.WITHDRAWN,))
-            self._gone = taken_back(event for event in withdrawals if event.seq <= seq)
-
-    def new(self) -> Iterator[Event]:
-        """Events since the last call, by any writer. An event counts as read once the next is asked for."""
-        head = self._ledger.head().seq  # before the events: none up to it is missed
-        if self._seq is None:
-            self._seq = 0 if self._back is None else max(0, head - self._back)
-        if head <= self._seq:
-            return
-        if self._gone is None:
-            self._gone = frozenset() if self._anew is None else withdrawn(self._ledger)
-        for event in self._ledger.events(after=self._seq, kinds=self._read, subject=self._subject):
-            if self._anew is not None and event.kind is EventKind.WITHDRAWN:
-                if not taken_back([event]) <= self._gone:
-                    self._seq, self._gone = None, withdrawn(self._ledger)
-                    self._anew()
-                    yield from self.new()
-                    return
-            elif event.seq not in self._gone:
-                yield event
-            self._seq = event.seq
-        self._seq = max(self._seq, head)  # past events of other kinds, too: nobody reads over them again
-
-
-# Queries of one tenant's ledger; nothing here changes it.
 
 
 class LedgerReader:
@@ -327,3 +212,116 @@ class LedgerReader:
         with self._store.reading() as connection:
             tenant = self._tenant(connection)
             return [] if tenant is None else vectors.unindexed(connection, tenant, after, limit)
+
+
+# The events that count: all but those that a withdrawal takes back.
+#
+# A decision that is taken back stays in the chain; a ``WITHDRAWN`` event per item names, by number, the events that
+# count no longer. Readers of labels and rulings read through here (``Tail`` does, with ``anew``).
+
+
+class Readable(Protocol):
+    """The part of a ledger that readers need."""
+
+    def events(
+        self, *, after: int = 0, kinds: Iterable[EventKind] | None = None, subject: str | None = None
+    ) -> Iterator[Event]:
+        """Events in order."""
+        ...
+
+
+def taken_back(withdrawals: Iterable[Event]) -> frozenset[int]:
+    """The numbers of the events that these ``WITHDRAWN`` events take back; never one that came after them."""
+    return frozenset(seq for event in withdrawals for seq in (event.body or {}).get("events", ()) if seq < event.seq)
+
+
+def withdrawn(ledger: Readable, after: int = 0) -> frozenset[int]:
+    """The numbers of all events that were taken back after an event."""
+    return taken_back(ledger.events(after=after, kinds=(EventKind.WITHDRAWN,)))
+
+
+def standing_events(
+    ledger: Readable, kinds: Collection[EventKind], *, subject: str | None = None, after: int = 0
+) -> Iterator[Event]:
+    """Events of some kinds in order, without those that were taken back."""
+    if subject is None:
+        gone = withdrawn(ledger, after)
+        yield from (event for event in ledger.events(after=after, kinds=kinds) if event.seq not in gone)
+        return
+    yield from without_taken_back(ledger.events(after=after, kinds=(*kinds, EventKind.WITHDRAWN), subject=subject))
+
+
+def without_taken_back(events: Iterable[Event]) -> list[Event]:
+    """The events that count, of the events about one item, withdrawals included."""
+    found = list(events)
+    gone = taken_back(event for event in found if event.kind is EventKind.WITHDRAWN)
+    return [event for event in found if event.kind is not EventKind.WITHDRAWN and event.seq not in gone]
+
+
+# Following a ledger: the new events of some kinds, each once, however many of other kinds lie between them.
+
+
+class Followed(Readable, Protocol):
+    """The part of a ledger that a follower needs."""
+
+    def head(self) -> Head:
+        """The last event."""
+        ...
+
+
+class Tail:
+    """How far a follower has read. The callers' own lock keeps two threads from reading at once."""
+
+    def __init__(
+        self,
+        ledger: Followed,
+        kinds: Iterable[EventKind],
+        *,
+        back: int | None = None,
+        subject: str | None = None,
+        anew: Callable[[], None] | None = None,
+    ) -> None:
+        """``back``: how many events a new reader looks back; all by default. ``subject``: only events about it.
+
+        ``anew`` is for readers of people's decisions: they get no event that was taken back (``ledger/reader.py``).
+        If one that they read already is taken back, it is called, so that they forget everything; then they are
+        given the events that count from the beginning, unless they read them in another way and ``skip_to`` their end.
+        """
+        self._ledger, self._kinds, self._back, self._subject = ledger, tuple(kinds), back, subject
+        self._anew = anew
+        self._read = self._kinds if anew is None else (*self._kinds, EventKind.WITHDRAWN)
+        self._gone: frozenset[int] | None = None
+        self._seq: int | None = None
+
+    @property
+    def seq(self) -> int:
+        """The number of the last event that was read, or was of no kind that matters."""
+        return self._seq or 0
+
+    def skip_to(self, seq: int) -> None:
+        """Everything up to this event was read in another way, without the events taken back by then."""
+        self._seq = seq
+        if self._anew is not None:
+            withdrawals = self._ledger.events(kinds=(EventKind.WITHDRAWN,))
+            self._gone = taken_back(event for event in withdrawals if event.seq <= seq)
+
+    def new(self) -> Iterator[Event]:
+        """Events since the last call, by any writer. An event counts as read once the next is asked for."""
+        head = self._ledger.head().seq  # before the events: none up to it is missed
+        if self._seq is None:
+            self._seq = 0 if self._back is None else max(0, head - self._back)
+        if head <= self._seq:
+            return
+        if self._gone is None:
+            self._gone = frozenset() if self._anew is None else withdrawn(self._ledger)
+        for event in self._ledger.events(after=self._seq, kinds=self._read, subject=self._subject):
+            if self._anew is not None and event.kind is EventKind.WITHDRAWN:
+                if not taken_back([event]) <= self._gone:
+                    self._seq, self._gone = None, withdrawn(self._ledger)
+                    self._anew()
+                    yield from self.new()
+                    return
+            elif event.seq not in self._gone:
+                yield event
+            self._seq = event.seq
+        self._seq = max(self._seq, head)  # past events of other kinds, too: nobody reads over them again

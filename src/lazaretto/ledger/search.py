@@ -17,7 +17,7 @@ from sqlalchemy import exc
 
 from lazaretto.ledger import driver
 from lazaretto.ledger.driver import chunks
-from lazaretto.ledger.edges import visible_sql
+from lazaretto.ledger.effects import visible_sql
 from lazaretto.ledger.schema import events, heads, items
 from lazaretto.types import EventKind
 

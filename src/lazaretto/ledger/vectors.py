@@ -26,7 +26,7 @@ from lazaretto.errors import InputError
 from lazaretto.ledger import driver
 from lazaretto.ledger.chain import decode_body
 from lazaretto.ledger.driver import chunks
-from lazaretto.ledger.edges import visible_sql
+from lazaretto.ledger.effects import visible_sql
 from lazaretto.ledger.schema import claims, events
 from lazaretto.types import EventKind
 

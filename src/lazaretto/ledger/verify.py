@@ -18,7 +18,7 @@ from lazaretto.ledger import search
 from lazaretto.ledger.chain import GENESIS, Builder, Linker, StoredEvent, event_of, fault_in
 from lazaretto.ledger.checkpoints import Checkpoint, PublicKey, SigningKeys, head_statement
 from lazaretto.ledger.derived_check import DerivedCheck, ExpectedTables, VerifyFault, bytes_of, stream
-from lazaretto.ledger.edges import edges_of
+from lazaretto.ledger.effects import edges_of
 from lazaretto.ledger.migrations import fault_in_schema
 from lazaretto.ledger.schema import blob_refs, blobs, events, heads, metadata
 from lazaretto.types import Event, EventKind, Head, NeitherTrueNorFalse

@@ -1,4 +1,8 @@
-"""Second readers of a user's own: a language model behind an address, or a classifier in a folder or on the hub."""
+"""Second readers of a user's own: a language model behind an address, or a classifier in a folder or on the hub.
+
+The chances of *yes* and *no* as its first word are read. Each question is asked twice, once turned round: a text that
+says what to answer pulls both answers to the same word, so they contradict each other and the text stays open.
+"""
 
 from __future__ import annotations
 
@@ -15,36 +19,7 @@ from typing import Any
 
 from lazaretto.errors import BadAnswer, ModelUnavailable
 from lazaretto.models.deep.reader import SecondReading
-from lazaretto.models.guard_model import GuardModel
-
-# A classifier that a user has, in a folder or on the hub, as a second reader for one question.
-
-MOST_CHARACTERS = 30_000
-"""A longer text is not read whole."""
-_EDGE = 1e-6
-
-
-class ClassifierReader:
-    """One model and the question it answers: its log-odds that the answer is yes."""
-
-    def __init__(self, where: str, task: str, labels: Sequence[str] = (), model: GuardModel | None = None) -> None:
-        """``where``: a folder, or ``hf:owner/name``. ``labels``: the classes that count as found."""
-        self._model, self._task = model or GuardModel(where, harmful=labels), task
-        self.name = self._model.name
-
-    def read(self, text: str, most_seconds: float = 10.0) -> SecondReading:
-        """The reading of the worst window."""
-        found = self._model.score(text[:MOST_CHARACTERS])
-        chance = min(max(found.risk, _EDGE), 1 - _EDGE)
-        odds = math.log(chance / (1 - chance))
-        order, harm = (odds, -math.inf) if self._task == "orders" else (-math.inf, odds)
-        return SecondReading(order, harm, self.name, "", len(text) <= MOST_CHARACTERS, found.tokens)
-
-
-# A language model behind an OpenAI-compatible address as a second reader: one word of answer, and how sure it is.
-#
-# The chances of *yes* and *no* as its first word are read. Each question is asked twice, once turned round: a text that
-# says what to answer pulls both answers to the same word, so they contradict each other and the text stays open.
+from lazaretto.models.own_networks import GuardModel
 
 KEY = "LAZARETTO_READER_KEY"
 """The environment variable that holds the address's key; unset: none is sent."""
@@ -166,3 +141,27 @@ def _odds(chances: Sequence[tuple[str, float]]) -> float:
     least = min((math.exp(min(chance, 0.0)) for _, chance in chances if math.isfinite(chance)), default=1e-6)
     yes, no = (max(share, min(least, 1e-3), 1e-9) for share in shares.values())
     return math.log(yes / no)
+
+
+# A classifier that a user has, in a folder or on the hub, as a second reader for one question.
+
+MOST_CHARACTERS = 30_000
+"""A longer text is not read whole."""
+_EDGE = 1e-6
+
+
+class ClassifierReader:
+    """One model and the question it answers: its log-odds that the answer is yes."""
+
+    def __init__(self, where: str, task: str, labels: Sequence[str] = (), model: GuardModel | None = None) -> None:
+        """``where``: a folder, or ``hf:owner/name``. ``labels``: the classes that count as found."""
+        self._model, self._task = model or GuardModel(where, harmful=labels), task
+        self.name = self._model.name
+
+    def read(self, text: str, most_seconds: float = 10.0) -> SecondReading:
+        """The reading of the worst window."""
+        found = self._model.score(text[:MOST_CHARACTERS])
+        chance = min(max(found.risk, _EDGE), 1 - _EDGE)
+        odds = math.log(chance / (1 - chance))
+        order, harm = (odds, -math.inf) if self._task == "orders" else (-math.inf, odds)
+        return SecondReading(order, harm, self.name, "", len(text) <= MOST_CHARACTERS, found.tokens)

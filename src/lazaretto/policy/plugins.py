@@ -103,13 +103,13 @@ REPAIRS = PluginTable(
     "repair",
     "lazaretto.repairs",
     {
-        "isolate": "lazaretto.repair.chosen:Isolate",
+        "isolate": "lazaretto.repair.short_repairs:Isolate",
         "contain": "lazaretto.repair.contain:Contain",
         "rewrite": "lazaretto.repair.contain:Rewrite",
-        "release": "lazaretto.repair.chosen:Release",
-        "rollback": "lazaretto.repair.chosen:Rollback",
-        "remove": "lazaretto.repair.chosen:Remove",
-        "sweep": "lazaretto.repair.chosen:Sweep",
+        "release": "lazaretto.repair.short_repairs:Release",
+        "rollback": "lazaretto.repair.short_repairs:Rollback",
+        "remove": "lazaretto.repair.short_repairs:Remove",
+        "sweep": "lazaretto.repair.short_repairs:Sweep",
     },
 )
 EMBEDDERS = PluginTable("embedder", "lazaretto.embedders", {})

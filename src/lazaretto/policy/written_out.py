@@ -17,8 +17,6 @@ from lazaretto.errors import InputError
 from lazaretto.policy.policy import Policy
 from lazaretto.types import Channel, Ruling, SourceClass, plain
 
-# Settings written out: rows for the documentation, tables in Markdown, and a policy as a commented file.
-
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:

@@ -1,6 +1,7 @@
 """Rulings of taint: items are held when an item they were made from is held, and released when it is released.
 
-Holding follows a finding and may be called again after an interruption; it then goes on where it ended.
+Holding follows a finding and may be called again after an interruption; it then goes on where it ended. ``log_acts``
+logs these changes of recorded items, and those that repairs and labels make.
 """
 
 from __future__ import annotations

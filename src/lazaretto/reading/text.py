@@ -19,8 +19,6 @@ from lazaretto.models.protocol import Vectors
 from lazaretto.processor_time import is_over
 from lazaretto.reading.views import View, views
 
-# One reading of a text for all gates: each part is made when it is first asked for, and kept for a while.
-
 _MOST_BYTES = 8 << 20
 """Memory for the readings that were asked for last."""
 _PER_CHARACTER, _PER_TEXT = 40, 4_000

@@ -1,10 +1,10 @@
-"""Plan, price, dry run, apply, receipt, undo: the way of every repair.
+"""The way of every repair: plan and price (``prepare``), dry run (``preview``), ``apply`` with a receipt, ``undo``.
 
 A plan carries the state of each item it touches. Applying compares these with the ledger inside the transaction, so a
 plan is applied to the states it was made for, as a whole or not at all; likewise undoing.
 
 The effect of a step on an item is in four places: the state that the store derives from the receipt
-(``ledger/edges.py``), the events that follow the receipt (``_drafts``), the state that is expected after all of
+(``ledger/effects.py``), the events that follow the receipt (``_drafts``), the state that is expected after all of
 them (``_state_after``; a test compares both), and cut edges (``provenance/index.py``).
 """
 
@@ -23,7 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from lazaretto.errors import InputError, RepairRefused, StaleState, UnknownItem
 from lazaretto.ledger import ItemState, Ledger, seen_draft
-from lazaretto.ledger.edges import restored_by
+from lazaretto.ledger.effects import restored_by
 from lazaretto.ledger.reader import standing_events
 from lazaretto.policy import RepairLimits
 from lazaretto.provenance.taint import MADE_FROM, REPEATS, spread_of

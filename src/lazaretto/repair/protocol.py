@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from lazaretto.ledger import Ledger
     from lazaretto.provenance.graph import ProvenanceGraph
 
-# The protocol of a repair: it plans. Pricing, limits, applying and undoing are the same for all (``engine``).
-
 ACTIONS = ("hide", "show", "replace", "remove", "cut")
 """The actions of a step. ``replace`` carries ``detail["replacement"]`` (``engine.replacement`` makes it), ``cut``
 carries ``detail["parents"]``: the items from which this one is cut off."""

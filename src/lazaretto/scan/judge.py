@@ -1,4 +1,8 @@
-"""Judges the texts of a scan, many at a time, each by itself; and the journal from which a killed scan goes on."""
+"""Judges the texts of a scan, many at a time, each by itself; and the journal from which a killed scan goes on.
+
+Without provenance only the words count: does a text give orders, hide something, or carry a secret? A file that is
+meant to instruct agents is excused only for a *possible* order, and has to keep ``gates/instructions.py`` as well.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +27,6 @@ from lazaretto.gates.structure import StructureSettings, text_findings
 from lazaretto.scan.contradictions import ClaimMark, marks_of
 from lazaretto.scan.records import NOT_JUDGED, POISONED, SECRET, Hit, Level
 from lazaretto.types import Ruling
-
-# Judges the texts of a scan, many at a time, each by itself.
-#
-# Without provenance only the words count: does a text give orders, hide something, or carry a secret? A file that is
-# meant to instruct agents is excused only for a *possible* order, and has to keep ``gates/instructions.py`` as well.
 
 QUOTED = 160
 

@@ -1,4 +1,4 @@
-"""Opens a source from a user's path or address."""
+"""Opens a source from a user's path or address, and reads folders of notes."""
 
 from __future__ import annotations
 
@@ -22,6 +22,39 @@ from lazaretto.scan.databases import (
     words_of,
 )
 from lazaretto.scan.records import ScanRecord, Source, SourceTally
+
+
+def open_source(targets: Sequence[str]) -> Source:
+    """A folder, a file or a database URL; several files are read as one source."""
+    if len(targets) > 1:
+        paths = tuple(_path(target) for target in targets)
+        folders = [str(path) for path in paths if path.is_dir()]
+        if folders:
+            raise InputError("path", f"{folders[0]} is a folder among several", "Give one folder, or files alone")
+        root = Path.cwd()
+        outside = [path for path in paths if not path.absolute().is_relative_to(root)]
+        if outside:
+            raise InputError("path", f"{outside[0]} lies outside of this folder", "Scan it by itself")
+        return Files(root, tuple(path.absolute() for path in paths))
+    (target,) = targets
+    scheme = target.partition("://")[0].lower() if "://" in target else ""
+    if scheme.partition("+")[0] in ("postgresql", "postgres"):
+        return Postgres(target.replace("postgres://", "postgresql://", 1))
+    if scheme == "sqlite":
+        return Files(_path(unquote(target.split(":///", 1)[-1])))
+    if scheme in ("http", "https"):
+        raise InputError("path", "a server cannot be scanned from outside", "Give its folder or its database URL")
+    return Files(_path(target))
+
+
+def _path(target: str) -> Path:
+    path = Path(target)
+    if not path.exists():
+        raise InputError("path", f"{target!r} does not exist", "Give a folder, a file, or a postgresql:// URL")
+    if not (path.is_dir() or path.is_file()):
+        raise InputError("path", f"{target!r} is neither a folder nor a file", "Give one that can be read to its end")
+    return path
+
 
 # Reads folders of notes: Markdown and text files, JSON lines, and the database files that lie among them.
 
@@ -183,35 +216,3 @@ def _shown(path: Path) -> str:
 
 def _unusable(path: Path, error: OSError) -> InputError:
     return InputError("path", f"{_shown(path)} cannot be read ({error.strerror})", "Check the path and its permissions")
-
-
-def open_source(targets: Sequence[str]) -> Source:
-    """A folder, a file or a database URL; several files are read as one source."""
-    if len(targets) > 1:
-        paths = tuple(_path(target) for target in targets)
-        folders = [str(path) for path in paths if path.is_dir()]
-        if folders:
-            raise InputError("path", f"{folders[0]} is a folder among several", "Give one folder, or files alone")
-        root = Path.cwd()
-        outside = [path for path in paths if not path.absolute().is_relative_to(root)]
-        if outside:
-            raise InputError("path", f"{outside[0]} lies outside of this folder", "Scan it by itself")
-        return Files(root, tuple(path.absolute() for path in paths))
-    (target,) = targets
-    scheme = target.partition("://")[0].lower() if "://" in target else ""
-    if scheme.partition("+")[0] in ("postgresql", "postgres"):
-        return Postgres(target.replace("postgres://", "postgresql://", 1))
-    if scheme == "sqlite":
-        return Files(_path(unquote(target.split(":///", 1)[-1])))
-    if scheme in ("http", "https"):
-        raise InputError("path", "a server cannot be scanned from outside", "Give its folder or its database URL")
-    return Files(_path(target))
-
-
-def _path(target: str) -> Path:
-    path = Path(target)
-    if not path.exists():
-        raise InputError("path", f"{target!r} does not exist", "Give a folder, a file, or a postgresql:// URL")
-    if not (path.is_dir() or path.is_file()):
-        raise InputError("path", f"{target!r} is neither a folder nor a file", "Give one that can be read to its end")
-    return path

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lazaretto.errors import ModelUnavailable
-from lazaretto.models.guard_model import torch_device
+from lazaretto.models.own_networks import torch_device
 from lazaretto.models.protocol import Vectors
 from lazaretto_lab.models.own_pictures import first_frame_rgb
 from lazaretto_lab.models.transformers_loading import fingerprint, load_part, transformers_module

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lazaretto.errors import InputError
-from lazaretto.models.guard_model import torch_device
+from lazaretto.models.own_networks import torch_device
 from lazaretto.models.protocol import Completion, Request
 from lazaretto_lab.models.own_pictures import first_frame_rgb
 from lazaretto_lab.models.transformers_loading import fingerprint, load_part, transformers_module

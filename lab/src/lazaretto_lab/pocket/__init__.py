@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lazaretto.models.guard_model import torch_device
+from lazaretto.models.own_networks import torch_device
 from lazaretto.models.protocol import TextEmbedder
 from lazaretto_lab.pocket.clip import PocketClip, load_pocket_clip
 from lazaretto_lab.pocket.eyes import Eyes

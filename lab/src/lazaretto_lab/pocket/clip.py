@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lazaretto.models.guard_model import torch_device
+from lazaretto.models.own_networks import torch_device
 from lazaretto.models.protocol import TextEmbedder, Vectors
 from lazaretto_lab.pocket.eyes import Eyes
 from lazaretto_lab.pocket.weights import (

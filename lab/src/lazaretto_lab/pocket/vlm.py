@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lazaretto.errors import InputError
-from lazaretto.models.guard_model import torch_device
+from lazaretto.models.own_networks import torch_device
 from lazaretto.models.protocol import Completion, Request
 from lazaretto_lab.pocket.eyes import Eyes
 from lazaretto_lab.pocket.tokenizer import WordTokenizer

@@ -30,55 +30,6 @@ from lazaretto.guard import Guard
 from lazaretto.identity import Identity, ProvedBy
 from lazaretto.ingest.strings import BASE64, ID, cannot_carry_text
 
-try:
-    import httpx
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response, StreamingResponse
-    from starlette.routing import Route
-except ImportError:
-    raise MissingExtra("the proxy", "proxy") from None
-
-# The paths that the proxy knows. A request is sent on under the name in this table, never under its own.
-
-GUARDED = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
-PASSED: Mapping[str, str] = MappingProxyType(
-    {"/v1/models": "GET", "/v1/embeddings": "POST", "/v1/messages/count_tokens": "POST"}
-)
-"""Calls whose answers give an agent nothing to act on: only parts that cannot carry text are passed on."""
-_ONE_MODEL = re.compile(r"/v1/models/[A-Za-z0-9][A-Za-z0-9._\-]*(?:[/:][A-Za-z0-9][A-Za-z0-9._\-]*){0,2}")
-_MOST_DECODED = 5
-
-
-def normal(path: str) -> str:
-    """The path with escapes, dots and doubled slashes resolved; empty where that comes to no end."""
-    for _ in range(_MOST_DECODED):
-        plain = unquote(path).replace("\\", "/")
-        if plain == path:
-            made = posixpath.normpath("/" + re.sub(r"/+", "/", path).strip("/"))
-            return made if made.isprintable() else ""
-        path = plain
-    return ""
-
-
-def guarded(path: str, method: str) -> str:
-    """The guarded path that is meant; empty where there is none."""
-    meant = normal(path)
-    return meant if method == "POST" and meant in GUARDED else ""
-
-
-def passed(path: str, method: str) -> str:
-    """The path that is meant and passed without judging; empty where there is none."""
-    meant = normal(path)
-    one_model = method == "GET" and _ONE_MODEL.fullmatch(meant)
-    return meant if PASSED.get(meant) == method or one_model else ""
-
-
-def known_paths() -> str:
-    """All paths, for an error message."""
-    return ", ".join((*(f"POST {path}" for path in GUARDED), *(f"{method} {path}" for path, method in PASSED.items())))
-
-
 log = logging.getLogger("lazaretto")
 AGENT, NAMESPACE = "x-lazaretto-agent", "x-lazaretto-namespace"
 CONVERSATION, KEY = "x-lazaretto-conversation", "x-lazaretto-key"
@@ -378,3 +329,52 @@ def create_proxy(
     limits = next(iter(guards.values())).policy.limits
     app.add_middleware(RequestLimits, door=proxy, limits=limits, hosts=tuple(hosts), key_header=KEY)
     return app
+
+
+try:
+    import httpx
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response, StreamingResponse
+    from starlette.routing import Route
+except ImportError:
+    raise MissingExtra("the proxy", "proxy") from None
+
+# The paths that the proxy knows. A request is sent on under the name in this table, never under its own.
+
+GUARDED = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
+PASSED: Mapping[str, str] = MappingProxyType(
+    {"/v1/models": "GET", "/v1/embeddings": "POST", "/v1/messages/count_tokens": "POST"}
+)
+"""Calls whose answers give an agent nothing to act on: only parts that cannot carry text are passed on."""
+_ONE_MODEL = re.compile(r"/v1/models/[A-Za-z0-9][A-Za-z0-9._\-]*(?:[/:][A-Za-z0-9][A-Za-z0-9._\-]*){0,2}")
+_MOST_DECODED = 5
+
+
+def normal(path: str) -> str:
+    """The path with escapes, dots and doubled slashes resolved; empty where that comes to no end."""
+    for _ in range(_MOST_DECODED):
+        plain = unquote(path).replace("\\", "/")
+        if plain == path:
+            made = posixpath.normpath("/" + re.sub(r"/+", "/", path).strip("/"))
+            return made if made.isprintable() else ""
+        path = plain
+    return ""
+
+
+def guarded(path: str, method: str) -> str:
+    """The guarded path that is meant; empty where there is none."""
+    meant = normal(path)
+    return meant if method == "POST" and meant in GUARDED else ""
+
+
+def passed(path: str, method: str) -> str:
+    """The path that is meant and passed without judging; empty where there is none."""
+    meant = normal(path)
+    one_model = method == "GET" and _ONE_MODEL.fullmatch(meant)
+    return meant if PASSED.get(meant) == method or one_model else ""
+
+
+def known_paths() -> str:
+    """All paths, for an error message."""
+    return ", ".join((*(f"POST {path}" for path in GUARDED), *(f"{method} {path}" for path, method in PASSED.items())))

@@ -103,7 +103,7 @@ def of_tool(value: Any, put: Any, instead: Any, sources: ProxySources) -> Unit:
 
 # OpenAI's chat completions.
 
-_CHAT_OWN = ("tools", "functions", "tool_choice", "function_call", "response_format", "stop", "model", "modalities",
+_OWN_IN_CHAT = ("tools", "functions", "tool_choice", "function_call", "response_format", "stop", "model", "modalities",
         "reasoning_effort", "verbosity", "service_tier", "stream_options", "logit_bias", "user", "safety_identifier",
         "prompt_cache_key", "web_search_options", "audio", "metadata")  # fmt: skip
 
@@ -130,7 +130,7 @@ class Chat:
                     yield of_document(document, setter(found, place), str, sources.document)
             elif found is not None:
                 yield of_document(found, setter(body, key), lambda _: None, sources.document)
-        yield from rest_of_request(body, ("messages", "documents", "prediction"), _CHAT_OWN, sources)
+        yield from rest_of_request(body, ("messages", "documents", "prediction"), _OWN_IN_CHAT, sources)
 
     def _message(self, message: Json, put: Any, sources: ProxySources, called: Mapping[str, str]) -> Iterator[Unit]:
         role = message.get("role")
@@ -227,7 +227,7 @@ def _repeated(choice: Json) -> tuple[str, ...]:
 
 # Anthropic's messages.
 
-_OWN = ("tools", "tool_choice", "stop_sequences", "model", "thinking", "service_tier", "output_config",
+_OWN_IN_MESSAGES = ("tools", "tool_choice", "stop_sequences", "model", "thinking", "service_tier", "output_config",
         "output_format", "betas", "metadata")  # fmt: skip
 
 
@@ -253,7 +253,7 @@ class Messages:
                     if block.get("type") == "tool_use"
                 }
             yield from as_earlier(self._message(message, sources, called), place in earlier)
-        yield from rest_of_request(body, ("messages", "system"), _OWN, sources)
+        yield from rest_of_request(body, ("messages", "system"), _OWN_IN_MESSAGES, sources)
 
     def _message(self, message: Json, sources: ProxySources, called: Mapping[str, str]) -> Iterator[Unit]:
         role, content = message.get("role"), message.get("content")
@@ -347,7 +347,7 @@ def _instead(block: Any) -> Any:
 
 # OpenAI's responses.
 
-_RESPONSES_OWN = (
+_OWN_IN_RESPONSES = (
         "instructions", "tools", "tool_choice", "text", "reasoning", "model", "include", "service_tier", "truncation",
         "user", "safety_identifier", "prompt_cache_key", "previous_response_id", "conversation", "metadata",
         "stream_options", "max_tool_calls", "background")  # fmt: skip
@@ -377,7 +377,7 @@ class Responses:
         prompt = body.get("prompt")
         if prompt is not None:  # a template of the operator's own, filled in with values from anywhere
             yield of_document(prompt, setter(body, "prompt"), lambda _: {}, sources.document)
-        yield from rest_of_request(body, ("input", "prompt"), _RESPONSES_OWN, sources)
+        yield from rest_of_request(body, ("input", "prompt"), _OWN_IN_RESPONSES, sources)
 
     def _item(self, item: Json, put: Any, sources: ProxySources, called: Mapping[str, str]) -> Iterator[Unit]:
         role = item.get("role")

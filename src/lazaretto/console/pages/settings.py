@@ -17,6 +17,35 @@ from lazaretto.policy.presets import NAMES
 from lazaretto.policy.written_out import edited
 from lazaretto.types import Channel
 
+
+async def health(visit: Visit) -> Response:
+    """The page; ``?verify=1`` also checks the whole chain."""
+    guard = visit.guard
+    checked = await asyncio.to_thread(guard.ledger.verify) if visit.query("verify") else None
+    facts = await asyncio.to_thread(_facts, visit)
+    return visit.page("health.html", here="health", checked=checked, **facts)
+
+
+def _facts(visit: Visit) -> dict[str, Any]:
+    guard = visit.guard
+    channels = []
+    for channel in Channel:
+        rules = guard.policy.channels[channel]
+        stages = [(Stage.of(stage).gates, Stage.of(stage).condition.gray) for stage in rules.stages]
+        channels.append((channel.value, stages, rules.fail_mode.label, rules.timeout_s))
+    return {
+        "policy": guard.policy,
+        "presets": NAMES,
+        "gates": guard.gates(),
+        "channels": channels,
+        "trust": dataclasses.asdict(guard.policy.trust),
+        "packages": packages(),
+        "head": guard.ledger.head(),
+        "store": guard.ledger.url,
+        "not_run": visit.desk.activity.snapshot().not_run,
+    }
+
+
 # Sliders for rates: what other settings would have held of the judged items. Dry: no page here changes anything.
 
 
@@ -79,34 +108,3 @@ def _sliders(visit: Visit, history: JudgedHistory) -> tuple[list[Slider], Change
             changes[key] = offered.values[place]
         sliders.append(Slider(offered, place, history.counts[key]))
     return sliders, changes
-
-
-# Policy and health: the gates of each channel, missing parts, and whether the record verifies.
-
-
-async def health(visit: Visit) -> Response:
-    """The page; ``?verify=1`` also checks the whole chain."""
-    guard = visit.guard
-    checked = await asyncio.to_thread(guard.ledger.verify) if visit.query("verify") else None
-    facts = await asyncio.to_thread(_facts, visit)
-    return visit.page("health.html", here="health", checked=checked, **facts)
-
-
-def _facts(visit: Visit) -> dict[str, Any]:
-    guard = visit.guard
-    channels = []
-    for channel in Channel:
-        rules = guard.policy.channels[channel]
-        stages = [(Stage.of(stage).gates, Stage.of(stage).condition.gray) for stage in rules.stages]
-        channels.append((channel.value, stages, rules.fail_mode.label, rules.timeout_s))
-    return {
-        "policy": guard.policy,
-        "presets": NAMES,
-        "gates": guard.gates(),
-        "channels": channels,
-        "trust": dataclasses.asdict(guard.policy.trust),
-        "packages": packages(),
-        "head": guard.ledger.head(),
-        "store": guard.ledger.url,
-        "not_run": visit.desk.activity.snapshot().not_run,
-    }

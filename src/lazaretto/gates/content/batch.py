@@ -1,7 +1,7 @@
 """A file of items in, a file of verdicts out, in the order of the items; continued after any interruption.
 
 The output file is the only state: a line that a crash cut off is dropped and its item judged again. One process at a
-time holds the output.
+time holds the output. On a Ray cluster each item is judged by itself, one panel per core.
 """
 
 from __future__ import annotations

@@ -29,8 +29,6 @@ from lazaretto.gates.content.records import (
 from lazaretto.names import counted
 from lazaretto.types import Cost, Evidence, plain
 
-# The order of speeches: one debate, and many at once with back-pressure.
-
 FIRST_FALLBACK = 0.5
 """A debater's score in round 1 when none could be read; later its previous one stands."""
 

@@ -10,8 +10,6 @@ from typing import Any, Protocol, runtime_checkable
 
 from lazaretto.types import Evidence
 
-# Records of a debate: the content under audit, the speech of each role, and the finding.
-
 PLACEHOLDER = "[A picture is attached. No description of it is available.]"
 """The text for judges when a picture could not be described: neutral, so that it sways no judge."""
 

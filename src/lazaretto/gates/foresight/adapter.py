@@ -122,6 +122,8 @@ class AgentModelBackend:
         return self.agent_model.album_item_vectors(album_items)
 
 
+# An agent of the caller's own, and the backend that asks it.
+
 RETRIEVALS = 16
 """Single retrievals that are under way at once; an agent with ``retrieve_all`` is asked once per album instead."""
 

@@ -22,118 +22,6 @@ from lazaretto.gates.foresight.adapter import RehearsalBackend
 from lazaretto.gates.foresight.community import AgentPair, Cleaning, Streams, Talk
 from lazaretto.gates.foresight.gauge import retrieval_entropy, semantic_diversity
 
-# The rehearsal: an agent plays both sides of a few turns behind other personas, on copies of itself.
-#
-# Albums are read and never written; records of the rehearsal go into the copies' histories alone, which end with it.
-
-
-@dataclass(frozen=True, slots=True)
-class RehearsalResult:
-    """The result of a rehearsal of one agent."""
-
-    retrieved: tuple[str, ...] = ()
-    """The key that each rehearsed turn fetched."""
-    records: tuple[str, ...] = ()
-    """The rehearsed chats as text, of those turns that came to their end."""
-    faults: tuple[str, ...] = ()
-    """Why turns are missing: a model that failed, an empty album."""
-
-
-@dataclass
-class _RehearsedTurn:
-    """One rehearsed turn in the making."""
-
-    agent: int
-    asking: int
-    answering: int
-    key: str = ""
-    question: str = ""
-
-
-@dataclass
-class _Notes:
-    retrieved: list[str] = field(default_factory=list)
-    records: list[str] = field(default_factory=list)
-    faults: list[str] = field(default_factory=list)
-
-
-async def rehearse(
-    agents: Sequence[AgentState],
-    casts: Sequence[Sequence[Persona]],
-    passes: int,
-    backend: RehearsalBackend,
-    rng: random.Random,
-) -> list[RehearsalResult]:
-    """Every agent behind its cast of personas, ``passes`` times in pairs that change; all agents in common batches.
-
-    Histories begin empty, as in the authors' program. An odd persona sits out; one persona plays both sides.
-    """
-    if passes < 1:
-        raise InputError("passes", f"{passes}", "Rehearse at least once")
-    copies = [
-        [replace(agent.playing(persona), history=agent.history.cleared()) for persona in cast]
-        for agent, cast in zip(agents, casts, strict=True)
-    ]
-    notes = [_Notes() for _ in agents]
-    for _ in range(passes):
-        scenes = [scene for index, cast in enumerate(copies) for scene in _pairs(index, len(cast), rng)]
-        await _play(scenes, copies, notes, backend)
-    return [RehearsalResult(tuple(n.retrieved), tuple(n.records), tuple(n.faults)) for n in notes]
-
-
-def _pairs(agent: int, cast: int, rng: random.Random) -> list[_RehearsedTurn]:
-    if cast == 1:
-        return [_RehearsedTurn(agent, 0, 0)]
-    order = rng.sample(range(cast), cast)
-    return [_RehearsedTurn(agent, q, a) for q, a in zip(order[0::2], order[1::2], strict=False)]
-
-
-async def _play(
-    scenes: list[_RehearsedTurn], copies: list[list[AgentState]], notes: list[_Notes], backend: RehearsalBackend
-) -> None:
-    """One pass: plan, look up, ask, answer; a scene that fails drops out and says why."""
-    going: list[_RehearsedTurn] = []
-    plans = await backend.plan([copies[s.agent][s.asking] for s in scenes])
-    for scene, utterance in zip(scenes, plans, strict=True):
-        actor = copies[scene.agent][scene.asking]
-        if utterance.fault or not len(actor.album):
-            notes[scene.agent].faults.append(utterance.fault or "the album is empty")
-            continue
-        (key,) = await backend.look_up(actor.album, [utterance.text or actor.persona.text()])
-        if not key:
-            notes[scene.agent].faults.append("retrieval failed" if key is None else "nothing was retrieved")
-            continue
-        scene.key = key
-        notes[scene.agent].retrieved.append(key)
-        going.append(scene)
-    for side in ("ask", "answer"):
-        shown = [next(k for k in copies[s.agent][0].album if k.key == s.key) for s in going]
-        if side == "ask":
-            spoken = await backend.ask([copies[s.agent][s.asking] for s in going], shown)
-        else:
-            actors = [copies[s.agent][s.answering] for s in going]
-            spoken = await backend.answer(actors, shown, [s.question for s in going])
-        left = []
-        for scene, utterance in zip(going, spoken, strict=True):
-            if utterance.fault:
-                notes[scene.agent].faults.append(utterance.fault)
-            elif side == "ask":
-                scene.question = utterance.text
-                left.append(scene)
-            else:
-                _keep(scene, utterance.text, copies[scene.agent], notes[scene.agent])
-        going = left
-
-
-def _keep(scene: _RehearsedTurn, answer: str, cast: list[AgentState], notes: _Notes) -> None:
-    record = ChatRecord(scene.question, answer)
-    notes.records.append(record.text())
-    for place in {scene.asking, scene.answering}:
-        cast[place] = replace(cast[place], history=cast[place].history.add(record))
-
-
-# Foresight as published (mode ``flp``): six rehearsed chats, two measures, two thresholds, local to the agent.
-
 QUANTILE = 0.075
 """delta: share of benign rehearsals at or below each threshold, as published."""
 
@@ -313,3 +201,192 @@ class FlpMode:
     def anew(self) -> FlpMode:
         """The same mode as it began."""
         return FlpMode(self.thresholds, self.personas, self.settings, search=self._search, together=self._together)
+
+
+# The rehearsal: an agent plays both sides of a few turns behind other personas, on copies of itself.
+#
+# Albums are read and never written; records of the rehearsal go into the copies' histories alone, which end with it.
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalResult:
+    """The result of a rehearsal of one agent."""
+
+    retrieved: tuple[str, ...] = ()
+    """The key that each rehearsed turn fetched."""
+    records: tuple[str, ...] = ()
+    """The rehearsed chats as text, of those turns that came to their end."""
+    faults: tuple[str, ...] = ()
+    """Why turns are missing: a model that failed, an empty album."""
+
+
+@dataclass
+class _RehearsedTurn:
+    """One rehearsed turn in the making."""
+
+    agent: int
+    asking: int
+    answering: int
+    key: str = ""
+    question: str = ""
+
+
+@dataclass
+class _Notes:
+    retrieved: list[str] = field(default_factory=list)
+    records: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+
+async def rehearse(
+    agents: Sequence[AgentState],
+    casts: Sequence[Sequence[Persona]],
+    passes: int,
+    backend: RehearsalBackend,
+    rng: random.Random,
+) -> list[RehearsalResult]:
+    """Every agent behind its cast of personas, ``passes`` times in pairs that change; all agents in common batches.
+
+    Histories begin empty, as in the authors' program. An odd persona sits out; one persona plays both sides.
+    """
+    if passes < 1:
+        raise InputError("passes", f"{passes}", "Rehearse at least once")
+    copies = [
+        [replace(agent.playing(persona), history=agent.history.cleared()) for persona in cast]
+        for agent, cast in zip(agents, casts, strict=True)
+    ]
+    notes = [_Notes() for _ in agents]
+    for _ in range(passes):
+        scenes = [scene for index, cast in enumerate(copies) for scene in _pairs(index, len(cast), rng)]
+        await _play(scenes, copies, notes, backend)
+    return [RehearsalResult(tuple(n.retrieved), tuple(n.records), tuple(n.faults)) for n in notes]
+
+
+def _pairs(agent: int, cast: int, rng: random.Random) -> list[_RehearsedTurn]:
+    if cast == 1:
+        return [_RehearsedTurn(agent, 0, 0)]
+    order = rng.sample(range(cast), cast)
+    return [_RehearsedTurn(agent, q, a) for q, a in zip(order[0::2], order[1::2], strict=False)]
+
+
+async def _play(
+    scenes: list[_RehearsedTurn], copies: list[list[AgentState]], notes: list[_Notes], backend: RehearsalBackend
+) -> None:
+    """One pass: plan, look up, ask, answer; a scene that fails drops out and says why."""
+    going: list[_RehearsedTurn] = []
+    plans = await backend.plan([copies[s.agent][s.asking] for s in scenes])
+    for scene, utterance in zip(scenes, plans, strict=True):
+        actor = copies[scene.agent][scene.asking]
+        if utterance.fault or not len(actor.album):
+            notes[scene.agent].faults.append(utterance.fault or "the album is empty")
+            continue
+        (key,) = await backend.look_up(actor.album, [utterance.text or actor.persona.text()])
+        if not key:
+            notes[scene.agent].faults.append("retrieval failed" if key is None else "nothing was retrieved")
+            continue
+        scene.key = key
+        notes[scene.agent].retrieved.append(key)
+        going.append(scene)
+    for side in ("ask", "answer"):
+        shown = [next(k for k in copies[s.agent][0].album if k.key == s.key) for s in going]
+        if side == "ask":
+            spoken = await backend.ask([copies[s.agent][s.asking] for s in going], shown)
+        else:
+            actors = [copies[s.agent][s.answering] for s in going]
+            spoken = await backend.answer(actors, shown, [s.question for s in going])
+        left = []
+        for scene, utterance in zip(going, spoken, strict=True):
+            if utterance.fault:
+                notes[scene.agent].faults.append(utterance.fault)
+            elif side == "ask":
+                scene.question = utterance.text
+                left.append(scene)
+            else:
+                _keep(scene, utterance.text, copies[scene.agent], notes[scene.agent])
+        going = left
+
+
+def _keep(scene: _RehearsedTurn, answer: str, cast: list[AgentState], notes: _Notes) -> None:
+    record = ChatRecord(scene.question, answer)
+    notes.records.append(record.text())
+    for place in {scene.asking, scene.answering}:
+        cast[place] = replace(cast[place], history=cast[place].history.add(record))
+
+
+# A search for infected memories: test halves, remove the infected ones, and test the rest again.
+#
+# The test is a function: would an agent that held only these memories be infected? Several viruses are several
+# branches; a hidden one is found when the rest is tested.
+
+Infected = Callable[[tuple[str, ...]], Awaitable[bool]]
+"""Would an agent with just these memories be infected?"""
+
+
+@dataclass(frozen=True, slots=True)
+class BisectionResult:
+    """The result of a search."""
+
+    removed: tuple[str, ...]
+    tests: int
+    clean: bool
+    """Whether the test found the rest healthy, after the last removal."""
+
+
+class _Halving:
+    def __init__(self, infected: Infected, smallest: int, most_tests: int) -> None:
+        self.infected, self.smallest, self.most_tests = infected, smallest, most_tests
+        self.tests = 0
+
+    async def test(self, keys: tuple[str, ...]) -> bool:
+        if not keys:
+            return False
+        self.tests += 1
+        return await self.infected(keys)
+
+    async def find(self, keys: tuple[str, ...], known: bool = False) -> list[str]:
+        """The published recursion: clean, stop; small, remove; else halve."""
+        if not keys or self.tests >= self.most_tests or not (known or await self.test(keys)):
+            return []
+        if len(keys) <= self.smallest:
+            return list(keys)
+        half = len(keys) // 2
+        return [*await self.find(keys[:half]), *await self.find(keys[half:])]
+
+    async def leave_one_out(self, keys: tuple[str, ...]) -> list[str]:
+        """If halves look healthy and the whole does not: the one without which the rest is healthy."""
+        for key in keys:
+            if self.tests >= self.most_tests:
+                break
+            if not await self.test(tuple(other for other in keys if other != key)):
+                return [key]
+        return []
+
+
+async def bisect(
+    keys: Sequence[str], infected: Infected, *, smallest: int = 2, verify: bool = True, most_tests: int = 200
+) -> BisectionResult:
+    """The ``keys`` to remove. ``smallest``: size at which a set is removed whole (2 as published; 1 spares more).
+
+    With ``verify``, the rest is tested after every removal and searched again while it is infected.
+    """
+    if smallest < 1:
+        raise InputError("smallest", f"is {smallest}", "Give 1 or more")
+    left = tuple(dict.fromkeys(keys))
+    search, removed, clean = _Halving(infected, smallest, most_tests), [], False
+    while not (clean := not await search.test(left)):
+        found = await search.find(left, known=True)
+        if not found and verify:
+            # another split: memories that hid each other in one half may now stand apart
+            found = await search.find((*left[0::2], *left[1::2]), known=True) or await search.leave_one_out(left)
+        if not found:
+            break
+        removed += found
+        left = tuple(key for key in left if key not in set(found))
+        if not verify:
+            break
+    return BisectionResult(tuple(removed), search.tests, clean)
+
+
+async def published_search(keys: Sequence[str], infected: Infected, smallest: int = 2) -> tuple[str, ...]:
+    """The search as published: down to sets of ``smallest``, without a second look at the rest."""
+    return (await bisect(keys, infected, smallest=smallest, verify=False)).removed

@@ -12,9 +12,8 @@ from lazaretto.agents.prompts import Persona
 from lazaretto.agents.turn import AgentState, Turn
 from lazaretto.gates.foresight.adapter import AgentModelBackend, RehearsalBackend
 from lazaretto.gates.foresight.community import Mode, MonitorMode, Streams
-from lazaretto.gates.foresight.flp import FlpMode, FlpSettings, FlpThresholds, Purification, Purified
+from lazaretto.gates.foresight.flp import FlpMode, FlpSettings, FlpThresholds, Purification, Purified, published_search
 from lazaretto.gates.foresight.monitor import MemoryMonitor
-from lazaretto.repair.chosen import published_search
 from lazaretto_lab.models.request_batching import RequestBatcher
 from lazaretto_lab.studies.foresight.rollbacks import remove_all, remove_newer_half
 from lazaretto_lab.worlds.album_chat.defence import Change, View

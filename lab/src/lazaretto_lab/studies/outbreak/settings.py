@@ -11,7 +11,7 @@ import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from lazaretto.errors import InputError
-from lazaretto.models.guard_model import default_device
+from lazaretto.models.own_networks import default_device
 from lazaretto_lab.studies.outbreak.open_world import settled_arrivals
 from lazaretto_lab.worlds.album_chat.scenario import Scenario
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from lazaretto.errors import InputError, MissingExtra
 from lazaretto.gates.memory.evidence import PAIR_FEATURES, SHORT, EvidenceTable
 from lazaretto.gates.memory.record_model import Fusion, RecordModel
-from lazaretto.models.guard_model import default_device
+from lazaretto.models.own_networks import default_device
 from lazaretto.models.record_embedding import Floats
 from lazaretto_lab.metrics.detection import auc
 from lazaretto_lab.training.records.baselines import Data, neighbour_mean

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lazaretto.errors import MissingExtra
 from lazaretto.gates.memory.evidence import PAIR_FEATURES, SHORT, EvidenceTable, selected
 from lazaretto.gates.memory.record_model import AT_WORK_RATE, ATTENDED, Fusion, RecordModel
-from lazaretto.models.guard_model import default_device
+from lazaretto.models.own_networks import default_device
 from lazaretto_lab.metrics.detection import auc, threshold_at_fpr, threshold_for_f1
 from lazaretto_lab.metrics.intervals import wilson_interval
 

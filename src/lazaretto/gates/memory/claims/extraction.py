@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from lazaretto.gates.memory.claims import values as tongues
 from lazaretto.gates.memory.claims.records import records_of, rest_of, words_at
-from lazaretto.gates.memory.claims.values import Value, values_in
+from lazaretto.gates.memory.claims.values import COMMON, DECLARED, NEGATION, PERMISSIONS, Value, language_of, values_in
 from lazaretto.kept_texts import remembered
 
 MAX_SENTENCES = 1_000
@@ -260,9 +259,9 @@ def read_claim(text: str, start: int = 0, end: int | None = None) -> Claim:
     blank = list(text)
     for value in values:
         blank[value.start : value.end] = " " * (value.end - value.start)
-    language = tongues.language_of(text)
+    language = language_of(text)
     words = _content_words("".join(blank).casefold(), language)
-    permissions = tongues.PERMISSIONS.get(language, _PERMISSIONS)
+    permissions = PERMISSIONS.get(language, _PERMISSIONS)
     permission = next((name for name, pattern in permissions if pattern.search(text)), "")
     return Claim(
         text=text,
@@ -286,12 +285,12 @@ def _content_words(text: str, language: str) -> frozenset[str]:
         words = [_ELIDED.sub("", w) for w in words]
     if language == "en":
         return frozenset(_stem(w) for w in words if w not in STOP_WORDS)
-    return frozenset(w[:_STEM] for w in words if w not in tongues.COMMON[language])
+    return frozenset(w[:_STEM] for w in words if w not in COMMON[language])
 
 
 def _is_negated(text: str, language: str) -> bool:
-    if language in tongues.NEGATION:
-        return len(tongues.NEGATION[language].findall(text)) % 2 == 1
+    if language in NEGATION:
+        return len(NEGATION[language].findall(text)) % 2 == 1
     return len([m for m in _NEGATION.findall(text) if m.casefold() != "can"]) % 2 == 1
 
 
@@ -302,7 +301,7 @@ def moves_money_or_access(text: str) -> bool:
 
 def _declares_an_account(text: str, values: tuple[Value, ...]) -> bool:
     """Whether a text announces an account in another language than English: other changes need English words."""
-    return any(value.kind == "account" for value in values) and bool(tongues.DECLARED.search(text))
+    return any(value.kind == "account" for value in values) and bool(DECLARED.search(text))
 
 
 def _sensitive(text: str, permission: str, values: tuple[Value, ...]) -> bool:

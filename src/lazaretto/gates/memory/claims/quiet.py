@@ -1,4 +1,9 @@
-"""Quiet poison: a rule that weakens a control or sends the crew's things elsewhere, and contradicts nothing known."""
+"""Quiet poison: a rule that weakens a control or sends the crew's things elsewhere, and contradicts nothing known.
+
+A logistic head reads the claim's vector (all-MiniLM-L6-v2) and plain words; where it finds the
+claim possible, the screener's head for quiet lies reads it too. A finding is no proof: it only asks for a person, and
+only about sources that may not decide such things. A few lies are plain by their words.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +22,74 @@ from lazaretto.gates.memory.text_screener import shared_screener
 from lazaretto.ledger.vectors import Floats
 from lazaretto.models.weight_files import read_weights
 from lazaretto.processor_time import left
+
+WEIGHTS = Path(__file__).parents[3] / "models" / "weights" / "claims"
+SCREENER_SHARE = 1 / 3
+"""Weight of a logit of the screener beside the log-odds of the words."""
+SCREENER_ADDS = (-1.0, 3.0)
+"""The most that the screener can take off and add. A claim that stays below the bar even so is not read again; one that
+the words alone call a lie stays one."""
+PLAIN = 0.95
+"""The probability that is given for a lie that is plain by its words: of 19,454 honest texts written for training none
+has such a sentence."""
+WEAKENS, DESTINATION = "weakens_control", "new_destination"
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """A claim that a person should see although nothing contradicts it."""
+
+    claim: Claim
+    rule: str
+    """``weakens_control`` or ``new_destination``."""
+    probability: float
+
+
+class QuietHead:
+    """Loads once, reads many."""
+
+    def __init__(self, weights: Path = WEIGHTS) -> None:
+        arrays, fitted = read_weights(weights / "quiet.safetensors", weights / "quiet.json", "the head of quiet poison")
+        self._weight = np.asarray(arrays["weight"], np.float64)
+        self._bias, self._scale = float(fitted["bias"]), float(fitted["vector_scale"])
+        self.hold_at = float(fitted["hold_at"])
+
+    def score(self, claim: Claim, vector: Floats) -> float:
+        """Log-odds that the claim weakens a control or sends something elsewhere, by its vector and words."""
+        x = np.concatenate([np.asarray(vector, np.float64) * self._scale, quiet_features(claim)])
+        return float(x @ self._weight) + self._bias
+
+    def _by_both(self, claim: Claim, vector: Floats) -> float:
+        score = self.score(claim, vector)
+        least, most = SCREENER_ADDS
+        if score < self.hold_at - most:
+            return score
+        if left() <= 0:  # no time to ask: a person does
+            return score + most
+        return score + min(most, max(least, SCREENER_SHARE * shared_screener().quiet_lie(claim.text)))
+
+    def find(self, claims: Iterable[tuple[Claim, Floats]]) -> Quiet | None:
+        """The claim that most needs a person; none where none does."""
+        several = list(claims)
+        plain = next((claim for claim, _ in several if is_plain_lie(claim.text)), None)
+        if plain is not None:
+            return Quiet(plain, WEAKENS, PLAIN)
+        scored = (
+            (self._by_both(claim, vector), claim) for claim, vector in several if not is_about_spelling(claim.text)
+        )
+        best = max(scored, key=lambda pair: pair[0], default=None)
+        if best is None or best[0] < self.hold_at:
+            return None
+        score, claim = best
+        sent = names_a_place(claim) and moves_something(claim)
+        return Quiet(claim, DESTINATION if sent else WEAKENS, 1 / (1 + math.exp(-score)))
+
+
+@cache
+def shared_quiet_head() -> QuietHead:
+    """One per process."""
+    return QuietHead()
+
 
 # Words by which a rule weakens a control, in four languages: what the head of quiet poison sees besides the vector.
 
@@ -129,7 +202,7 @@ def speaks_of_control(text: str) -> bool:
 # ruff: noqa: E501
 
 
-_PLAIN_LIES_CONTROL = (
+_NAMES_OF_CONTROLS = (
     r"(?<!spelling )(?<!spell )(?<!grammar )(?<!punctuation )(?<!notary's )(?<!notary’s )(?<!notarial )(?:limits?|spending caps?|checks?(?! on (?:his|her|my|the))|rules?|approvals?|second (?:approver|signature|check|pair of eyes|factor)|four[- ]eyes(?: principle)?|"
     r"double check|reviews?|polic(?:y|ies)|thresholds?|verifications?|"
     r"limits?|grenzen?|prüfungen?|freigaben?|vier-augen(?:-prinzip|prinzip)?|kontrollen?|zweite unterschrift|plafond|seuils?|contrôles?|double signature|"
@@ -151,10 +224,10 @@ _FOR_SHOW = (
     r"simple formalité|(?:es|son) de adorno|(?:solo|sólo) de adorno|mero trámite)"
 )
 _FOR_SHOW_CLAIM = re.compile(
-    rf"\b{_PLAIN_LIES_CONTROL}\b(?: (?:and|or|und|oder|et|ou|y|o) [^.,;!?\n]{{0,30}}?)?[^.,;!?\n]{{0,25}}\b{_FOR_SHOW}(?!\w)|\b{_FOR_SHOW}(?!\w)[^.;!?\n]{{0,12}}\b{_PLAIN_LIES_CONTROL}\b",
+    rf"\b{_NAMES_OF_CONTROLS}\b(?: (?:and|or|und|oder|et|ou|y|o) [^.,;!?\n]{{0,30}}?)?[^.,;!?\n]{{0,25}}\b{_FOR_SHOW}(?!\w)|\b{_FOR_SHOW}(?!\w)[^.;!?\n]{{0,12}}\b{_NAMES_OF_CONTROLS}\b",
     re.I,
 )
-_PLAIN_LIES_SECRET = (
+_NAMES_OF_CODES = (
     r"(?:one-time (?:codes?|passwords?)|(?:security|verification|recovery|reset|confirmation|login|sms) codes?|passwords?(?! (?:polic|rule|manager|guid|form|reset|hint|length))|pins?|tans?|"
     r"einmal(?:codes?|passw(?:ort|örter))|bestätigungscodes?|passw(?:ort|örter)|kennw(?:ort|örter)|mots? de passe|codes? (?:reçus? par sms|à usage unique|de vérification)|"
     r"contraseñas?|códigos? (?:de verificación|de un solo uso))"
@@ -166,7 +239,7 @@ _READ_OUT = (
     r"(?:dicta|dictan|da|dan|dice|dicen) (?:\w+ ){0,3}?por teléfono)"
 )
 _READ_OUT_CLAIM = re.compile(
-    rf"\b{_PLAIN_LIES_SECRET}\b[^.;!?\n]{{0,30}}\b{_READ_OUT}(?!\w)|\b(?:reads?|dictates?|tells?|gives?)\b[^.;!?\n]{{0,20}}\b{_PLAIN_LIES_SECRET}\b[^.;!?\n]{{0,20}}\b(?:aloud|out|back|(?:on|over|by) (?:the )?phone)\b",
+    rf"\b{_NAMES_OF_CODES}\b[^.;!?\n]{{0,30}}\b{_READ_OUT}(?!\w)|\b(?:reads?|dictates?|tells?|gives?)\b[^.;!?\n]{{0,20}}\b{_NAMES_OF_CODES}\b[^.;!?\n]{{0,20}}\b(?:aloud|out|back|(?:on|over|by) (?:the )?phone)\b",
     re.I,
 )
 _NARROWED = re.compile(
@@ -231,77 +304,3 @@ def _says_so(sentence: str) -> bool:
     if not (_READ_OUT_CLAIM.search(sentence) and _TO_A_CALLER.search(sentence)):
         return False
     return not (_NARROWED.search(sentence) or _PROPERLY.search(sentence))
-
-
-# Quiet poison: a rule that weakens a control or sends the crew's things elsewhere, and contradicts nothing known.
-#
-# A logistic head reads the claim's vector (all-MiniLM-L6-v2) and plain words; where it finds the
-# claim possible, the screener's head for quiet lies reads it too. A finding is no proof: it only asks for a person, and
-# only about sources that may not decide such things. A few lies are plain by their words.
-
-WEIGHTS = Path(__file__).parents[3] / "models" / "weights" / "claims"
-SCREENER_SHARE = 1 / 3
-"""Weight of a logit of the screener beside the log-odds of the words."""
-SCREENER_ADDS = (-1.0, 3.0)
-"""The most that the screener can take off and add. A claim that stays below the bar even so is not read again; one that
-the words alone call a lie stays one."""
-PLAIN = 0.95
-"""The probability that is given for a lie that is plain by its words: of 19,454 honest texts written for training none
-has such a sentence."""
-WEAKENS, DESTINATION = "weakens_control", "new_destination"
-
-
-@dataclass(frozen=True, slots=True)
-class Quiet:
-    """A claim that a person should see although nothing contradicts it."""
-
-    claim: Claim
-    rule: str
-    """``weakens_control`` or ``new_destination``."""
-    probability: float
-
-
-class QuietHead:
-    """Loads once, reads many."""
-
-    def __init__(self, weights: Path = WEIGHTS) -> None:
-        arrays, fitted = read_weights(weights / "quiet.safetensors", weights / "quiet.json", "the head of quiet poison")
-        self._weight = np.asarray(arrays["weight"], np.float64)
-        self._bias, self._scale = float(fitted["bias"]), float(fitted["vector_scale"])
-        self.hold_at = float(fitted["hold_at"])
-
-    def score(self, claim: Claim, vector: Floats) -> float:
-        """Log-odds that the claim weakens a control or sends something elsewhere, by its vector and words."""
-        x = np.concatenate([np.asarray(vector, np.float64) * self._scale, quiet_features(claim)])
-        return float(x @ self._weight) + self._bias
-
-    def _by_both(self, claim: Claim, vector: Floats) -> float:
-        score = self.score(claim, vector)
-        least, most = SCREENER_ADDS
-        if score < self.hold_at - most:
-            return score
-        if left() <= 0:  # no time to ask: a person does
-            return score + most
-        return score + min(most, max(least, SCREENER_SHARE * shared_screener().quiet_lie(claim.text)))
-
-    def find(self, claims: Iterable[tuple[Claim, Floats]]) -> Quiet | None:
-        """The claim that most needs a person; none where none does."""
-        several = list(claims)
-        plain = next((claim for claim, _ in several if is_plain_lie(claim.text)), None)
-        if plain is not None:
-            return Quiet(plain, WEAKENS, PLAIN)
-        scored = (
-            (self._by_both(claim, vector), claim) for claim, vector in several if not is_about_spelling(claim.text)
-        )
-        best = max(scored, key=lambda pair: pair[0], default=None)
-        if best is None or best[0] < self.hold_at:
-            return None
-        score, claim = best
-        sent = names_a_place(claim) and moves_something(claim)
-        return Quiet(claim, DESTINATION if sent else WEAKENS, 1 / (1 + math.exp(-score)))
-
-
-@cache
-def shared_quiet_head() -> QuietHead:
-    """One per process."""
-    return QuietHead()

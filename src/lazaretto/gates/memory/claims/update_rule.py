@@ -1,4 +1,4 @@
-"""Poison or update? Provenance tells: who may change a claim, and how far a new one is believed.
+"""Poison or update? Provenance tells: who may change a claim, the stakes of a change, and the trust in a new claim.
 
 Writers who share a principal or an agent's name are one voice, one root is one voice, and nobody vouches for himself.
 """
@@ -17,57 +17,6 @@ from lazaretto.identity import OWN_WORDS
 from lazaretto.ledger import Ledger
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.types import Channel, EventKind, Observation, SourceClass, is_author, is_one_voice, principal_of
-
-# The stakes of a change: money, access, safety and permissions, receivers, deciders.
-#
-# A claim may be harmless by itself; the difference of two claims makes a change weighty. So pairs are judged.
-
-_SENT = frozenset({"account", "mail", "phone", "package"})
-"""Kinds of value that say where something goes or comes from: another one is another receiver or another source."""
-_FETCHED = re.compile(
-    r"\b(?:repositor(?:y|ies)|repos?|mirrors?|registr(?:y|ies)|packages?|dependenc(?:y|ies)|librar(?:y|ies)|images?|"
-    r"built from|clon(?:e|ed|es)|download(?:s|ed)?|install(?:s|ed|er)?|fetch(?:es|ed)?|upstream|source code|artifacts?|"
-    r"binar(?:y|ies)|plug-?ins?|extensions?|updates? (?:come|are loaded)|pull(?:s|ed)? from)\b", re.I)  # fmt: skip
-_DELIVERED = re.compile(
-    r"\b(?:deliver(?:s|ed|y|ies)?|ship(?:s|ped|ping|ments?)?|parcels?|return address|postal address|mailing address|"
-    r"(?:send|sent|sends|post|posted|returned?|forward(?:ed|s)?) to)\b", re.I)  # fmt: skip
-_GUARDS = re.compile(
-    r"\b(?:audit\w*|logs?|retention|retain\w*|encrypt\w*|certificates?|alarms?|safety|interlocks?|verif\w+|confirm\w*|"
-    r"allerg\w+|checks?|checked|review\w*|quarantin\w*|backups?|two-factor|signatures?|guards?|locks?|locked)\b",
-    re.I)  # fmt: skip
-"""Controls that keep others safe: a reversal weakens them, and so does another number."""
-_AMOUNTS = frozenset({"quantity", "number", "percent", "money"})
-
-
-def at_stake(old: Claim, new: Claim) -> bool:
-    """Whether a change from one claim to the other moves money, access, safety or permissions, sends something
-    elsewhere, fetches it from elsewhere, or lets another person decide."""
-    if old.sensitive or new.sensitive:
-        return True
-    differing = differences(old, new)
-    kinds = {difference.kind for difference in differing}
-    if kinds & _SENT:
-        return True
-    fetched = bool(_FETCHED.search(old.text) and _FETCHED.search(new.text))
-    if "host" in kinds and (fetched or _sites(old).isdisjoint(_sites(new))):
-        return True
-    if "path" in kinds and fetched:
-        return True
-    named = other_names(old, new)
-    if named and old.decides and new.decides:
-        return True
-    if (named or "number" in kinds) and _DELIVERED.search(old.text) and _DELIVERED.search(new.text):
-        return bool({"number", "year"} & {v.kind for v in (*old.values, *new.values)})  # a street has a number
-    turned = opposed_in_words(old, new)
-    guarded = _GUARDS.search(old.text) or moves_money_or_access(old.text)
-    return bool(guarded) and (turned or bool(kinds & _AMOUNTS and _GUARDS.search(old.text)))
-
-
-def _sites(claim: Claim) -> set[str]:
-    """The hosts that a claim names, without what stands behind them: another page of a site is the same place."""
-    hosts = (v.norm.split("/", 1)[0] for v in claim.values if v.kind == "host")
-    return {host.split(":", 1)[0] for host in hosts}
-
 
 HISTORY, LINEAGE, PEACE = 0.2, 0.4, 0.4
 """Weights of the writer's history, of the least trusted ancestor, and of what others say in the credibility."""
@@ -273,3 +222,54 @@ def let_in_beside(ledger: Ledger, item: str, known: str) -> bool:
     words = [event for event in ledger.events(subject=item, kinds=WORDS) if by_person(event)]
     seen = next(iter(ledger.events(subject=known, kinds=(EventKind.SEEN,), limit=1)), None)
     return bool(words) and seen is not None and seen.seq < words[-1].seq
+
+
+# The stakes of a change: money, access, safety and permissions, receivers, deciders.
+#
+# A claim may be harmless by itself; the difference of two claims makes a change weighty. So pairs are judged.
+
+_SENT = frozenset({"account", "mail", "phone", "package"})
+"""Kinds of value that say where something goes or comes from: another one is another receiver or another source."""
+_FETCHED = re.compile(
+    r"\b(?:repositor(?:y|ies)|repos?|mirrors?|registr(?:y|ies)|packages?|dependenc(?:y|ies)|librar(?:y|ies)|images?|"
+    r"built from|clon(?:e|ed|es)|download(?:s|ed)?|install(?:s|ed|er)?|fetch(?:es|ed)?|upstream|source code|artifacts?|"
+    r"binar(?:y|ies)|plug-?ins?|extensions?|updates? (?:come|are loaded)|pull(?:s|ed)? from)\b", re.I)  # fmt: skip
+_DELIVERED = re.compile(
+    r"\b(?:deliver(?:s|ed|y|ies)?|ship(?:s|ped|ping|ments?)?|parcels?|return address|postal address|mailing address|"
+    r"(?:send|sent|sends|post|posted|returned?|forward(?:ed|s)?) to)\b", re.I)  # fmt: skip
+_GUARDS = re.compile(
+    r"\b(?:audit\w*|logs?|retention|retain\w*|encrypt\w*|certificates?|alarms?|safety|interlocks?|verif\w+|confirm\w*|"
+    r"allerg\w+|checks?|checked|review\w*|quarantin\w*|backups?|two-factor|signatures?|guards?|locks?|locked)\b",
+    re.I)  # fmt: skip
+"""Controls that keep others safe: a reversal weakens them, and so does another number."""
+_AMOUNTS = frozenset({"quantity", "number", "percent", "money"})
+
+
+def at_stake(old: Claim, new: Claim) -> bool:
+    """Whether a change from one claim to the other moves money, access, safety or permissions, sends something
+    elsewhere, fetches it from elsewhere, or lets another person decide."""
+    if old.sensitive or new.sensitive:
+        return True
+    differing = differences(old, new)
+    kinds = {difference.kind for difference in differing}
+    if kinds & _SENT:
+        return True
+    fetched = bool(_FETCHED.search(old.text) and _FETCHED.search(new.text))
+    if "host" in kinds and (fetched or _sites(old).isdisjoint(_sites(new))):
+        return True
+    if "path" in kinds and fetched:
+        return True
+    named = other_names(old, new)
+    if named and old.decides and new.decides:
+        return True
+    if (named or "number" in kinds) and _DELIVERED.search(old.text) and _DELIVERED.search(new.text):
+        return bool({"number", "year"} & {v.kind for v in (*old.values, *new.values)})  # a street has a number
+    turned = opposed_in_words(old, new)
+    guarded = _GUARDS.search(old.text) or moves_money_or_access(old.text)
+    return bool(guarded) and (turned or bool(kinds & _AMOUNTS and _GUARDS.search(old.text)))
+
+
+def _sites(claim: Claim) -> set[str]:
+    """The hosts that a claim names, without what stands behind them: another page of a site is the same place."""
+    hosts = (v.norm.split("/", 1)[0] for v in claim.values if v.kind == "host")
+    return {host.split(":", 1)[0] for host in hosts}

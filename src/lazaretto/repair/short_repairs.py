@@ -1,17 +1,42 @@
-"""The short repairs: isolate, release or remove chosen items, roll back the newest, sweep; and the search by halves."""
+"""The short repairs: isolate, release or remove items, roll back a writer's newest, sweep up copies."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from lazaretto.errors import InputError, RepairRefused, UnknownItem
+from lazaretto.errors import RepairRefused, UnknownItem
 from lazaretto.ledger import ItemState
 from lazaretto.repair.protocol import RepairRequest, RepairView, hops_of
 from lazaretto.types import COPY_OF, EventKind, RepairPlan, RepairStep, Ruling
+
+
+@dataclass(frozen=True, slots=True)
+class Isolate:
+    """Hides an item."""
+
+    name: ClassVar[str] = "isolate"
+    descendants: bool = False
+    """Everything that came from it too: made from it, or written by an agent that had read it."""
+    max_hops: Annotated[int | None, Field(ge=0)] = None
+    """Descendants at most so many edges away; None: all."""
+
+    def plan(self, request: RepairRequest, view: RepairView) -> RepairPlan:
+        """One ``hide`` step for the item and each descendant that is not hidden yet."""
+        reached = view.graph.blast_radius(request.item, max_hops=hops_of(self.descendants, self.max_hops))
+        items = [request.item, *(step.id for step in reached.items)]
+        states = view.ledger.states(items)
+        return RepairPlan(
+            repair=self.name,
+            origin=request.item,
+            steps=tuple(RepairStep(item, "hide") for item in items if not states[item].hidden),
+            reason=request.reason,
+            agents=tuple(agent.id for agent in reached.agents),
+            price={"decisions": float(len(reached.decisions))},
+        )
+
 
 # Release: bring a held item back into recall, by choice with everything that is held and was made from it.
 
@@ -140,111 +165,4 @@ class Sweep:
             steps=tuple(RepairStep(item, "remove") for item in touched),
             reason=request.reason,
             agents=tuple(sorted({o.agent for o in copies})),
-        )
-
-
-# A search for infected memories: test halves, remove the infected ones, and test the rest again.
-#
-# The test is a function: would an agent that held only these memories be infected? Several viruses are several
-# branches; a hidden one is found when the rest is tested.
-
-Infected = Callable[[tuple[str, ...]], Awaitable[bool]]
-"""Would an agent with just these memories be infected?"""
-
-
-@dataclass(frozen=True, slots=True)
-class BisectionResult:
-    """The result of a search."""
-
-    removed: tuple[str, ...]
-    tests: int
-    clean: bool
-    """Whether the test found the rest healthy, after the last removal."""
-
-
-class _Search:
-    def __init__(self, infected: Infected, smallest: int, most_tests: int) -> None:
-        self.infected, self.smallest, self.most_tests = infected, smallest, most_tests
-        self.tests = 0
-
-    async def test(self, keys: tuple[str, ...]) -> bool:
-        if not keys:
-            return False
-        self.tests += 1
-        return await self.infected(keys)
-
-    async def find(self, keys: tuple[str, ...], known: bool = False) -> list[str]:
-        """The published recursion: clean, stop; small, remove; else halve."""
-        if not keys or self.tests >= self.most_tests or not (known or await self.test(keys)):
-            return []
-        if len(keys) <= self.smallest:
-            return list(keys)
-        half = len(keys) // 2
-        return [*await self.find(keys[:half]), *await self.find(keys[half:])]
-
-    async def leave_one_out(self, keys: tuple[str, ...]) -> list[str]:
-        """If halves look healthy and the whole does not: the one without which the rest is healthy."""
-        for key in keys:
-            if self.tests >= self.most_tests:
-                break
-            if not await self.test(tuple(other for other in keys if other != key)):
-                return [key]
-        return []
-
-
-async def bisect(
-    keys: Sequence[str], infected: Infected, *, smallest: int = 2, verify: bool = True, most_tests: int = 200
-) -> BisectionResult:
-    """The ``keys`` to remove. ``smallest``: size at which a set is removed whole (2 as published; 1 spares more).
-
-    With ``verify``, the rest is tested after every removal and searched again while it is infected.
-    """
-    if smallest < 1:
-        raise InputError("smallest", f"is {smallest}", "Give 1 or more")
-    left = tuple(dict.fromkeys(keys))
-    search, removed, clean = _Search(infected, smallest, most_tests), [], False
-    while not (clean := not await search.test(left)):
-        found = await search.find(left, known=True)
-        if not found and verify:
-            # another split: memories that hid each other in one half may now stand apart
-            found = await search.find((*left[0::2], *left[1::2]), known=True) or await search.leave_one_out(left)
-        if not found:
-            break
-        removed += found
-        left = tuple(key for key in left if key not in set(found))
-        if not verify:
-            break
-    return BisectionResult(tuple(removed), search.tests, clean)
-
-
-async def published_search(keys: Sequence[str], infected: Infected, smallest: int = 2) -> tuple[str, ...]:
-    """The search as published: down to sets of ``smallest``, without a second look at the rest."""
-    return (await bisect(keys, infected, smallest=smallest, verify=False)).removed
-
-
-# Isolate: take an item out of recall, by choice with everything that came from it.
-
-
-@dataclass(frozen=True, slots=True)
-class Isolate:
-    """Hides an item."""
-
-    name: ClassVar[str] = "isolate"
-    descendants: bool = False
-    """Everything that came from it too: made from it, or written by an agent that had read it."""
-    max_hops: Annotated[int | None, Field(ge=0)] = None
-    """Descendants at most so many edges away; None: all."""
-
-    def plan(self, request: RepairRequest, view: RepairView) -> RepairPlan:
-        """One ``hide`` step for the item and each descendant that is not hidden yet."""
-        reached = view.graph.blast_radius(request.item, max_hops=hops_of(self.descendants, self.max_hops))
-        items = [request.item, *(step.id for step in reached.items)]
-        states = view.ledger.states(items)
-        return RepairPlan(
-            repair=self.name,
-            origin=request.item,
-            steps=tuple(RepairStep(item, "hide") for item in items if not states[item].hidden),
-            reason=request.reason,
-            agents=tuple(agent.id for agent in reached.agents),
-            price={"decisions": float(len(reached.decisions))},
         )
