@@ -96,7 +96,7 @@ def _sides(store: str, lines: list[Row]) -> Iterator[Row]:
             "what": "side",
             "number": number,
             "kind": line["kind"],
-            "alone": [one.rule for one in alone if not one.allowed],
+            "alone": [read.rule for read in alone if not read.allowed],
         }
         yield row | {"rule": "" if shown == answer else str(shown)[:300], "held": shown != answer, "rewritten": False}
 

@@ -248,7 +248,9 @@ def _rows_of_lines(text: str) -> Iterator[tuple[int, list[str]]]:
 
 # Letters written as numbers, and noise: what no reader takes for words. A model that guesses at it finds orders there.
 
-_MARKED = re.compile(r"(?:&(?:amp;){0,2}#(?:[xX][0-9a-fA-F]{1,6}|[0-9]{1,7});){6,}|(?:%(?:25){0,3}[0-9a-fA-F]{2}){8,}")
+_MARKED = re.compile(
+    r"(?:&(?:amp;){0,2}#(?:[xX][0-9a-fA-F]{1,6}|[0-9]{1,7})(?:;| |(?=&))){6,}|(?:%(?:25){0,3}[0-9a-fA-F]{2}){8,}"
+)
 """Letters in the numbers of markup or of addresses, with nothing between them that can be read."""
 _NOISE = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/]{40,}={0,2}(?![\w+/-])")
 _HEX_ROW = re.compile(
