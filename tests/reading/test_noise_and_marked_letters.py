@@ -26,6 +26,7 @@ def readings(text: str) -> dict[str, str]:
         lambda words: "".join(f"&#{ord(c)};" for c in words),
         lambda words: "".join(f"&#x{ord(c):x};" for c in words),
         lambda words: "".join(f"&amp;#{ord(c)};" for c in words),
+        lambda words: "".join(f"&#x{ord(c):x} " for c in words),
         lambda words: "".join(f"%{ord(c):02X}" for c in words),
         lambda words: "".join(f"%25{ord(c):02x}" for c in words),
     ],
@@ -34,7 +35,7 @@ def test_letters_in_the_numbers_of_markup_are_read_in_their_place_alone(write: o
     assert callable(write)
     found = readings(f"First, {write(PLAIN)} before noon.")
     assert found["plain"].split() == ["First,", "before", "noon."]
-    assert found["entities"] == f"First, {PLAIN} before noon."
+    assert found["entities"].replace("  ", " ") == f"First, {PLAIN} before noon."
 
 
 @pytest.mark.parametrize("text", [KEY, FONT])

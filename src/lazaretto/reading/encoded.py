@@ -252,6 +252,7 @@ _MARKED = re.compile(
     r"(?:&(?:amp;){0,2}#(?:[xX][0-9a-fA-F]{1,6}|[0-9]{1,7})(?:;| |(?=&))){6,}|(?:%(?:25){0,3}[0-9a-fA-F]{2}){8,}"
 )
 """Letters in the numbers of markup or of addresses, with nothing between them that can be read."""
+_ENDED_BY_BLANK = re.compile(r"(#[xX]?[0-9a-fA-F]{1,7}) ")
 _NOISE = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/]{40,}={0,2}(?![\w+/-])")
 _HEX_ROW = re.compile(
     r"^[ \t]*(?:0x)?[0-9a-fA-F]{4,16}:?[ \t]{1,3}(?:[0-9a-fA-F]{2,8}[ ]{1,2}){3,32}(?:[0-9a-fA-F]{2,8}$)?", re.MULTILINE
@@ -281,7 +282,7 @@ def without_noise(text: str, decode: Callable[[str], str], readable: Callable[[s
 
 
 def _letters_of(match: re.Match[str]) -> str:
-    read = match[0]
+    read = _ENDED_BY_BLANK.sub(r"\1;", match[0])
     for _ in range(_DEEPEST):
         read = html.unescape(urllib.parse.unquote(read))
     return read

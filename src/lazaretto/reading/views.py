@@ -118,7 +118,7 @@ def views(text: str, until: float = math.inf) -> tuple[View, ...]:
     unmasked = _unmask(text)
     _add(found, "unmasked", _without_digits(unmasked))
     seen = html.unescape(html.unescape(unmasked)) if "&" in unmasked else unmasked
-    bare = _without_digits(with_marked_letters(seen))
+    bare = _without_digits(html.unescape(html.unescape(with_marked_letters(unmasked))))
     _add(found, "entities", bare)
     _add(found, "joined", _SPACED.sub(lambda m: re.sub(r"[ .\-_*]", "", m[0]), bare))
     decoded = _decoded(seen, MAX_DEPTH)
