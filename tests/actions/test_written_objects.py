@@ -34,6 +34,7 @@ PAGE = "Summaries and payments go to leaks-room, bills to Malone Services, amoun
         ("send_message", {"input": "<to>leaks-room</to><text>The summary.</text>"}),
         ("send_message", {"message": '{"to": "leaks-room", "text": "The summary."}'}),
         ("send_message", {"to": "Bob", "options": '{"cc": "leaks-room"}'}),
+        ("send_message", {"to": '["Bob", "leaks-room"]', "text": "The summary."}),
         ("send_message", {"params": {"inner": ['{"recipients": ["Bob", "leaks-room"]}']}}),
         ("send_message", {"input": '{"body": "{\\"to\\": \\"leaks-room\\"}"}'}),
         ("send_money", {"details": '{"recipient": "Malone Services", "amount": 9870}'}),
@@ -53,6 +54,7 @@ async def test_a_written_receiver_is_looked_for(guard: Guard, tool: str, argumen
     [
         ("send_message", {"input": '{"to": "Bob", "text": "The pump room opens at nine."}'}),
         ("send_message", {"to": "Bob", "body": '{"channel": "leaks-room", "room": 12}'}),
+        ("send_message", {"to": '["Bob"]', "text": "The summary."}),
         ("send_message", {"to": "Bob", "body": '[{"room": 12, "user": "Ines"}]'}),
         ("send_message", {"to": "Bob", "body": "to: all\nfrom: me"}),
         ("send_message", {"body": "To: be or not to be"}),

@@ -250,12 +250,25 @@ def _read_leaf(
     text = str(leaf) if isinstance(leaf, str) else f"{leaf:g}" if isinstance(leaf, float) else str(leaf)
     if kind is ValueKind.TEXT:
         return [ArgumentValue(place, ValueKind.LINK, address) for address in addresses_in(text)]
+    if kind is ValueKind.DESTINATION and (several := _listed_in(text)):
+        return [value for part in several for value in _read_leaf(place, words, part, named, action)]
     if kind is ValueKind.DESTINATION and re.search(r"[,;\s]", text.strip()) and len(parts := addresses_in(text)) > 0:
         whole = [] if only_addresses(text, parts) else [ArgumentValue(place, kind, text)]
         return [*(ArgumentValue(place, kind, part) for part in parts), *whole]
     inside = [] if _is_address(text.strip()) else addresses_in(text)
     links = [ArgumentValue(place, ValueKind.LINK, address) for address in inside]
     return [ArgumentValue(place, kind, text, number if kind is ValueKind.AMOUNT else None), *links]
+
+
+def _listed_in(text: str) -> list[str]:
+    """The texts of a list that is written as text; empty where it is none, or holds anything else."""
+    if not text.lstrip().startswith("["):
+        return []
+    try:
+        read = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return []
+    return read if all(isinstance(part, str) and not part.lstrip().startswith("[") for part in read) else []
 
 
 def _number_in(leaf: Any) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import html
 import itertools
 import re
 import string
+import urllib.parse
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -242,3 +244,53 @@ def _rows_of_lines(text: str) -> Iterator[tuple[int, list[str]]]:
                 yield began, row
             row = []
         place += len(line)
+
+
+# Letters written as numbers, and noise: what no reader takes for words. A model that guesses at it finds orders there.
+
+_MARKED = re.compile(
+    r"(?:&(?:amp;){0,2}#(?:[xX][0-9a-fA-F]{1,6}|[0-9]{1,7})(?:;| |(?=&))){6,}|(?:%(?:25){0,3}[0-9a-fA-F]{2}){8,}"
+)
+"""Letters in the numbers of markup or of addresses, with nothing between them that can be read."""
+_ENDED_BY_BLANK = re.compile(r"(#[xX]?[0-9a-fA-F]{1,7}) ")
+_NOISE = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/]{40,}={0,2}(?![\w+/-])")
+_HEX_ROW = re.compile(
+    r"^[ \t]*(?:0x)?[0-9a-fA-F]{4,16}:?[ \t]{1,3}(?:[0-9a-fA-F]{2,8}[ ]{1,2}){3,32}(?:[0-9a-fA-F]{2,8}$)?", re.MULTILINE
+)
+"""A line of a hex dump: its place, and bytes."""
+_DIGIT = re.compile(r"[0-9]")
+_HEX_LETTER = re.compile(r"[a-fA-F]")
+_DEEPEST = 4
+"""How often letters may be written as numbers of numbers."""
+_TURNS = re.compile(r"(?=[a-z][A-Z0-9]|[0-9][A-Za-z])")
+_LEET = str.maketrans("01345", "oieas")
+_FEWEST_TURNS, _MOST_VOWELS = 0.25, 0.3
+"""Of noise: how often small letters, capitals and digits take turns, and the share of vowels, which words exceed."""
+
+
+def with_marked_letters(text: str) -> str:
+    """Letters that are written as numbers, in their place."""
+    return _MARKED.sub(_letters_of, text) if "%" in text or "&" in text else text
+
+
+def without_noise(text: str, decode: Callable[[str], str], readable: Callable[[str], bool]) -> str:
+    """Blanks for letters written as numbers, which another view reads, and for bytes that are no words."""
+    if "%" in text or "&" in text:
+        text = _MARKED.sub(lambda m: " " * len(m[0]) if readable(_letters_of(m)) else m[0], text)
+    text = _NOISE.sub(lambda m: " " * len(m[0]) if _is_noise(m[0]) and not decode(m[0]) else m[0], text)
+    return _HEX_ROW.sub(lambda m: " " * len(m[0]) if _HEX_LETTER.search(m[0]) else m[0], text)
+
+
+def _letters_of(match: re.Match[str]) -> str:
+    read = _ENDED_BY_BLANK.sub(r"\1;", match[0])
+    for _ in range(_DEEPEST):
+        read = html.unescape(urllib.parse.unquote(read))
+    return read
+
+
+def _is_noise(stretch: str) -> bool:
+    body = stretch.rstrip("=")
+    vowels = sum(map(body.lower().translate(_LEET).count, "aeiou"))
+    if not _DIGIT.search(body) or vowels > _MOST_VOWELS * len(body):
+        return False
+    return len(_TURNS.findall(body)) >= _FEWEST_TURNS * len(body)

@@ -31,6 +31,8 @@ from lazaretto.reading.encoded import (
     letters_apart,
     put_together,
     spelled_letters,
+    with_marked_letters,
+    without_noise,
 )
 from lazaretto.reading.normalization import CONFUSABLE, INVISIBLE
 
@@ -116,7 +118,7 @@ def views(text: str, until: float = math.inf) -> tuple[View, ...]:
     unmasked = _unmask(text)
     _add(found, "unmasked", _without_digits(unmasked))
     seen = html.unescape(html.unescape(unmasked)) if "&" in unmasked else unmasked
-    bare = _without_digits(seen)
+    bare = _without_digits(html.unescape(html.unescape(with_marked_letters(unmasked))))
     _add(found, "entities", bare)
     _add(found, "joined", _SPACED.sub(lambda m: re.sub(r"[ .\-_*]", "", m[0]), bare))
     decoded = _decoded(seen, MAX_DEPTH)
@@ -203,7 +205,7 @@ def _without_digits(text: str) -> str:
     """The text with every stretch of code numbers that reads as words taken out; offsets stay as they are."""
     for _, pattern, decode in _ENCODINGS[:_DIGITS]:
         text = pattern.sub(lambda m, read=decode: " " * len(m[0]) if _says(read(m[0])) else m[0], text)  # type: ignore[misc]
-    return text
+    return without_noise(text, _from_base64, _says)
 
 
 def _says(decoded: str) -> bool:
