@@ -234,16 +234,20 @@ def main() -> None:
                 print(f"{name}: {kind} held {sum(some)} of {len(some)}", flush=True)
             rows += mine
     if options.write:
-        file = RESULTS / f"{options.write}.jsonl"
-        if file.exists():
-            raise SystemExit(f"{file.name} is there already and stays as it is; use another label")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        commit = subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], check=True, capture_output=True, text=True, cwd=REPOSITORY
-        ).stdout.strip()
-        head = {"list": LIST.name, "commit": commit, "policy": "default", "rows": len(rows)}
-        lines = (json.dumps(row, ensure_ascii=False) for row in (head, *rows))
-        file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        keep_rows(RESULTS / f"{options.write}.jsonl", LIST, rows)
+
+
+def keep_rows(file: Path, judged_by: Path, rows: list[Row]) -> None:
+    """Write the rows of a list with the commit they were measured at; rows that are there stay as they are."""
+    if file.exists():
+        raise SystemExit(f"{file.name} is there already and stays as it is; use another label")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], check=True, capture_output=True, text=True, cwd=REPOSITORY
+    ).stdout.strip()
+    head = {"list": judged_by.name, "commit": commit, "policy": "default", "rows": len(rows)}
+    lines = (json.dumps(row, ensure_ascii=False) for row in (head, *rows))
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

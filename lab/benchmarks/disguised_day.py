@@ -13,17 +13,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import tempfile
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from core_attacks import Row, keep_rows
+
 from lazaretto import SyncGuard
 from lazaretto.adapters.border import Border
 
-Row = dict[str, Any]
 REPOSITORY = Path(__file__).resolve().parents[2]
 LIST = REPOSITORY / "tests" / "data" / "disguised_day.toml"
 RESULTS = REPOSITORY / "lab" / "results" / "disguised_day"
@@ -123,20 +123,7 @@ def main() -> None:
                 print(f"{name}: {kind} held {held}, rewritten {anew}, of {len(some)}", flush=True)
             rows += mine
     if options.write:
-        _keep(options.write, rows)
-
-
-def _keep(label: str, rows: list[Row]) -> None:
-    file = RESULTS / f"{label}.jsonl"
-    if file.exists():
-        raise SystemExit(f"{file.name} is there already and stays as it is; use another label")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], check=True, capture_output=True, text=True, cwd=REPOSITORY
-    ).stdout.strip()
-    head = {"list": LIST.name, "commit": commit, "policy": "default", "rows": len(rows)}
-    lines = (json.dumps(row, ensure_ascii=False) for row in (head, *rows))
-    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        keep_rows(RESULTS / f"{options.write}.jsonl", LIST, rows)
 
 
 if __name__ == "__main__":
