@@ -113,7 +113,7 @@ class Border:
         """The item of a text, and whether it was rewritten."""
         self._replacements: KeptTexts[str] = KeptTexts(_KEPT_BYTES, len)
         """Texts that are handed on in place of rewritten ones; where it is missing, the text is judged again."""
-        self._passed: KeptTexts[bool] = KeptTexts(_KEPT_BYTES, lambda _: 0)
+        self._passed: KeptTexts[bool] = KeptTexts(_KEPT_BYTES, lambda _: 200)
         """Texts that may be read side by side."""
         self._lock = threading.Lock()
 
