@@ -29,6 +29,7 @@ ALLOWED: dict[str, set[str]] = {
     "processor_time": {"types"},
     "policy": {"types", "errors", "names"},
     "plugins": {"policy", "names"},
+    "old_modules": {"names"},
     "picture_worker": set(),
     "pictures": {"types", "errors", "policy", "picture_worker", "kept_texts"},
     "ledger": GROUND,
@@ -57,7 +58,8 @@ PARTS = {
 ALLOWED["guard"] = GROUND | BED | RECORD | PARTS
 ALLOWED["scan"] = GROUND | BED | RECORD | {"gates"}
 ALLOWED["testing"] = ALLOWED["console"] = ALLOWED["mcp"] = ALLOWED["guard"] | {"guard"}
-ALLOWED["adapters"] = ALLOWED["__init__"] = ALLOWED["guard"] | {"guard"}
+ALLOWED["adapters"] = ALLOWED["guard"] | {"guard"}
+ALLOWED["__init__"] = ALLOWED["adapters"] | {"old_modules"}
 ALLOWED["api"] = ALLOWED["console"] | {"console"}
 ALLOWED["cli"] = set(ALLOWED)
 ALLOWED["__main__"] = {"cli"}

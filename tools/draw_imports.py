@@ -31,6 +31,7 @@ GROUND = (
     "processor_time",
     "policy",
     "plugins",
+    "old_modules",
     "pictures",
     "picture_worker",
 )

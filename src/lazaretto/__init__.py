@@ -15,9 +15,12 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
+from lazaretto import old_modules
+
 # onnxruntime writes a device id and reports to its vendor unless this is set before it is first imported. Every
 # import of a part of Lazaretto comes through here first.
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+old_modules.install()
 
 if TYPE_CHECKING:
     from lazaretto.actions.records import Authorization
