@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lazaretto import errors
 from lazaretto.gates.content.jury.views import clean
 from lazaretto.gates.content.records import InputKind
 from lazaretto.models import weight_files
@@ -102,7 +103,7 @@ def shipped_arrays() -> dict[str, NDArray[Any]]:
 
 def copy_modules(folder: Path) -> None:
     """What the training imports, in packages that hold nothing else."""
-    for module in (batches, distil, scores, teachers, training, trunk, multi_seat, screener, weight_files):
+    for module in (batches, distil, scores, teachers, training, trunk, multi_seat, screener, weight_files, errors):
         target = folder / f"{module.__name__.replace('.', '/')}.py"
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(Path(module.__file__ or ""), target)
