@@ -1,11 +1,12 @@
 """What a distilled trunk is worth on texts that it never saw, beside its teacher, the same training without a teacher,
 the earlier trunk, and the screener and jury that ship.
 
-    python -m lazaretto_lab.training.reading.evaluation store WORK lab/results/reading    # raw scores of a training
-    python -m lazaretto_lab.training.reading.evaluation tables lab/results                # distilled.json
-    python -m lazaretto_lab.training.reading.evaluation beside lab/results                # begun.json
+    python -m lazaretto_lab.training.reading.evaluation store WORK lab/results/reading NAME   # raw scores of a training
+    python -m lazaretto_lab.training.reading.evaluation tables lab/results                    # distilled.json
+    python -m lazaretto_lab.training.reading.evaluation beside lab/results NAME               # NAME.json
 
-``store`` writes what ``distil.py`` of today left (the third trial: students that begin as screeners).
+``store`` writes what ``distil.py`` of today left (students that begin as screeners); ``NAME`` is ``begun`` for the third
+trial, ``fourth`` for the fourth.
 
 Bars are set on left-out texts of each reader itself (``screener.calibration``, ``jury.evaluation``). The screener was
 tested on fewer written texts than the others: the public sources are the same.
@@ -38,15 +39,15 @@ from lazaretto_lab.training.screener.training import ORDERS, QUIET, TOOLS, task_
 READERS = ("student", "teacher", "plain")
 FOLDERS = {"student": ".", "teacher": "teacher"}
 BEGUN = ("student", "teacher")
-"""Readers of the third trial; its teachers are screeners for orders and mpnet for risk."""
+"""Readers of the third and fourth trial; their teachers are screeners for orders and mpnet for risk."""
 DOCUMENTS = ("bipia_email", "bipia_table", "bipia_code", "injecagent", "asb", "purplellama", "xquad_pairs")
 """Sources that test the same document with and without an order."""
 RATES = ("0.01", "0.005")
 Scored = Mapping[str, Mapping[str, NDArray[Any]]]
 
 
-def store(work: Path, out: Path) -> None:
-    """``begun_orders.npz`` and ``begun_risk_<reader>.npz``; what a reader was not asked is not a number."""
+def store(work: Path, out: Path, trial: str) -> None:
+    """``<trial>_orders.npz`` and ``<trial>_risk_<reader>.npz``; what a reader was not asked is not a number."""
     rows = {name: np.array(values) for name, values in read_rows(work).items()}
     found: dict[str, NDArray[Any]] = {name: rows[name] for name in ("label", "source", "language", "kind")}
     found["label"], found["short"] = found["label"].astype(np.uint8), short_lines(work)
@@ -59,9 +60,9 @@ def store(work: Path, out: Path) -> None:
                 if "logit" in result:
                     value[result["text"]] = result[part]
             found[f"{reader}_{part}"] = value
-        (out / f"begun_risk_{reader}.npz").write_bytes((folder / "jury-scores.npz").read_bytes())
-        (out / f"begun_plan_{reader}.json").write_bytes((folder / "plan.json").read_bytes())
-    np.savez_compressed(out / "begun_orders.npz", allow_pickle=False, **found)
+        (out / f"{trial}_risk_{reader}.npz").write_bytes((folder / "jury-scores.npz").read_bytes())
+        (out / f"{trial}_plan_{reader}.json").write_bytes((folder / "plan.json").read_bytes())
+    np.savez_compressed(out / f"{trial}_orders.npz", allow_pickle=False, **found)
 
 
 def short_lines(work: Path) -> NDArray[np.bool_]:
@@ -76,16 +77,16 @@ def short_lines(work: Path) -> NDArray[np.bool_]:
     return found
 
 
-def beside(results: Path) -> dict[str, Any]:
+def beside(results: Path, trial: str = "begun") -> dict[str, Any]:
     """Students that begin as screeners, their teachers, and what ships."""
     lines = gzip.decompress((results / "jury" / "left_out_items.jsonl.gz").read_bytes()).splitlines()
     examples, folder = [json.loads(line) for line in lines], results / "reading"
-    with np.load(folder / "begun_orders.npz") as stored:
+    with np.load(folder / f"{trial}_orders.npz") as stored:
         scores = {name: stored[name] for name in stored.files}
     with np.load(results / "screener" / "left_out_scores.npz") as stored:
         shipped = {name: stored[name] for name in stored.files}
     several = {reader: scored_by_source(scores, f"{reader}_logit") for reader in BEGUN}
-    files = {reader: folder / f"begun_risk_{reader}.npz" for reader in BEGUN}
+    files = {reader: folder / f"{trial}_risk_{reader}.npz" for reader in BEGUN}
     files["jury"] = results / "jury" / "left_out_scores.npz"
     with np.load(results / "orders" / "both_scores.npz") as stored:
         both = {name: stored[name] for name in stored.files}
@@ -319,11 +320,16 @@ def _splits(scores: Path) -> list[int]:
         )
 
 
+def main(task: str, *given: str) -> None:
+    """``store``, ``tables`` or ``beside``, as told above."""
+    if task == "store":
+        store(Path(given[0]), Path(given[1]), given[2])
+        return
+    results = Path(given[0])
+    name, made = ("distilled", tables(results)) if task == "tables" else (given[1], beside(results, given[1]))
+    (results / "reading" / f"{name}.json").write_text(json.dumps(made, indent=1) + "\n")
+    print(json.dumps(made, indent=1))
+
+
 if __name__ == "__main__":
-    if sys.argv[1] == "store":
-        store(Path(sys.argv[2]), Path(sys.argv[3]))
-    else:
-        name, figures = {"tables": ("distilled", tables), "beside": ("begun", beside)}[sys.argv[1]]
-        made = figures(Path(sys.argv[2]))
-        (Path(sys.argv[2]) / "reading" / f"{name}.json").write_text(json.dumps(made, indent=1) + "\n")
-        print(json.dumps(made, indent=1))
+    main(*sys.argv[1:])
