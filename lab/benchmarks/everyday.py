@@ -4,6 +4,7 @@
     python lab/benchmarks/everyday.py prompts    # 40 prompts and 20 tool results through the proxy, real clients
     python lab/benchmarks/everyday.py tools      # 30 poisoned tool descriptions and their twins, MCP gateway
     python lab/benchmarks/everyday.py facts      # 540 pairs: events, restatements, passages, poison, lies, rules
+    python lab/benchmarks/everyday.py quiet      # 120 more quiet lies, 120 honest rules that look like them
     python lab/benchmarks/everyday.py peaceful   # the 300 peaceful pairs again, a less trusted source after the user
     python lab/benchmarks/everyday.py day        # 120 honest texts of 20 other trades, 60 attacks, four ways each
     python lab/benchmarks/everyday.py all --write now
@@ -109,6 +110,11 @@ def notes() -> list[Row]:
 def facts() -> list[Row]:
     """Every pair with the sources that the list gives it."""
     return _pairs("facts", json_list("facts_pairs"))
+
+
+def quiet() -> list[Row]:
+    """The second list of quiet lies and honest rules, each alone in a store."""
+    return _pairs("quiet", json_list("quiet_second"))
 
 
 def peaceful() -> list[Row]:
@@ -228,6 +234,7 @@ RUNS: dict[str, Callable[[], list[Row]]] = {
     "prompts": prompts,
     "tools": tools,
     "facts": facts,
+    "quiet": quiet,
     "peaceful": peaceful,
     "day": day,
 }
@@ -265,7 +272,7 @@ def table(name: str, rows: list[Row]) -> str:
         attacks = [row for row in rows if row["kind"] != "honest"]
         tables = (crossed(honest, ("source", "way"), "language"), crossed(honest, ("form",), "source"))
         return "\n\n".join((*tables, crossed(attacks, ("source", "way"), "kind")))
-    if name in ("facts", "peaceful"):
+    if name in ("facts", "quiet", "peaceful"):
         spoilt = f"pairs whose first text was held already: {share(rows, 'earlier_held')}"
         detailed = [row for row in rows if "detail" in row]
         tables = (crossed(rows, ("kind",), "language"), crossed(detailed, ("kind", "detail"), "language"))
