@@ -36,7 +36,7 @@ FRAMEWORKS = {
     "any Python code": "",
 }
 """The distribution behind each row of the matrix."""
-TESTS = ("tests/adapters", "tests/actions/test_hooks.py")
+TESTS = ("tests/adapters", "tests/actions/test_hooks.py", "tests/doors/test_second_round_in_sdks.py")
 HERE = "development"
 """The environment of this program."""
 VERSIONS = """

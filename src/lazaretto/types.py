@@ -23,7 +23,6 @@ BY_PERSON = "person:"
 """Prefix of the rule of a person's ruling."""
 COPY_OF = "copy_of"
 """In the body of a label or a release that was given together with another: the item that a person looked at.
-
 It settles a waiting copy, and is no label of its own: it teaches nothing (a text that came a hundred times is one
 lesson), excuses no copy from its sources, and a later look may overturn it."""
 
@@ -168,6 +167,8 @@ class Observation:
     """The value in that store, as JSON data; None if it is the text itself."""
     principal: str = ""
     """The proven identity behind the write, for example ``key:scout``; empty in old items: see ``principal_of``."""
+    tool: str = ""
+    """The tool that answered with it, as it was called; empty where that is not known, and in old items."""
 
 
 PROCESS = "process:"
@@ -594,7 +595,6 @@ def plain(record: Any) -> Any:
 
 
 def decision_data(decision: Decision) -> dict[str, Any]:
-    """A decision as JSON data, alike on the wire, in files and on the command line: the record, and the words that a
-    caller acts on spelled out (``allowed``, ``complete``, ``action``, ``reasons``)."""
+    """A decision as JSON data, alike everywhere: the record, and the words that a caller acts on spelled out."""
     words = {"allowed": decision.allowed, "complete": decision.complete, "action": decision.ruling.hook_action}
     return {**plain(decision), **words, "reasons": list(decision.reasons)}

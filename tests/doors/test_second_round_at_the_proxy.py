@@ -410,7 +410,6 @@ OPEN = frozenset(
         "litellm_is_given_an_order_in_a_parameter",
         "the_model_never_made_the_call_of_this_turn",
         "the_operator_lets_the_endpoint_keep_conversations",
-        "two_calls_share_an_id",
     }
 )
 """Cases that are known to fail."""

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lazaretto.adapters.border import NOTICE, Border, called_by, data_of, schema_of
+from lazaretto.adapters.heard import earlier_turns
 from lazaretto.errors import MissingExtra
 from lazaretto.ingest.opening import still
 from lazaretto.ingest.strings import ID, cannot_carry_text
@@ -36,12 +37,25 @@ except ImportError:
     raise MissingExtra("the Microsoft Agent Framework adapter", "agent-framework") from None
 
 
-async def cleaned_message(border: Border, message: Message, *, earlier: bool = False) -> Message:
-    """The message with a notice in place of each held part. ``earlier``: it comes from a history."""
-    role = str(getattr(message.role, "value", message.role))
+def _role(message: Message) -> str:
+    return str(getattr(message.role, "value", message.role))
+
+
+_ATTRIBUTION = "_attribution"
+"""The property by which the framework marks messages of its context providers, histories among them."""
+
+
+async def cleaned_message(
+    border: Border, message: Message, *, earlier: bool = False, past: bool | None = None
+) -> Message:
+    """The message with a notice in place of each held part. ``earlier``: it may come from a history. ``past``: whether
+    words of people in it are of an earlier turn; None: they are new."""
+    role = _role(message)
     own = border.earlier if earlier else border.said
     by = {"user": border.user, "assistant": own, "tool": border.tool, "system": border.system}
-    judge = by.get(role, border.document)
+    judge: Any = by.get(role, border.document)
+    if past is not None and role in ("user", "system"):
+        judge = partial(border.of_history, role=role, earlier=past)
     contents = [await _cleaned(border, content, judge) for content in message.contents]
     beside = {name: getattr(message, name) for name in ("author_name", "message_id", "additional_properties")}
     held = (await border.clean(beside, border.document, dialect="langchain")).changed
@@ -112,14 +126,28 @@ class GuardChat(ChatMiddleware):
 
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Judge, ask, judge."""
-        context.messages = [
-            await cleaned_message(self._border, message, earlier=True) for message in still(list(context.messages))
-        ]
+        context.messages = await self._cleaned_input(still(list(context.messages)))
         await call_next()
         if isinstance(context.result, ChatResponse):
             await self._clean(context.result)
         elif context.result is not None:
             context.result = self._held_back(context.result)
+
+    async def _cleaned_input(self, messages: Sequence[Message]) -> list[Message]:
+        """The input of a model: a history, and the words of the present turn behind it. What the framework marks as a
+        provider's is not the user's."""
+        roles = [_role(message) for message in messages]
+        earlier, last = earlier_turns(roles), len(roles) - 1 - roles[::-1].index("user") if "user" in roles else -1
+
+        def past(place: int, message: Message) -> bool | None:
+            if _ATTRIBUTION in message.additional_properties:
+                return True
+            return None if place == last else place in earlier
+
+        return [
+            await cleaned_message(self._border, message, earlier=True, past=past(place, message))
+            for place, message in enumerate(messages)
+        ]
 
     async def _clean(self, response: ChatResponse[Any]) -> bool:
         """Put notices in place of held parts of an answer; whether there were any."""
@@ -203,7 +231,7 @@ class GuardedHistory(HistoryProvider):
     async def get_messages(self, session_id: str | None, **more: Any) -> list[Message]:
         """The messages, with notices in place of parts that are held now."""
         found = await self._history.get_messages(session_id, **more)
-        return [await cleaned_message(self._border, message, earlier=True) for message in still(list(found))]
+        return [await cleaned_message(self._border, message, earlier=True, past=True) for message in still(list(found))]
 
     async def save_messages(self, session_id: str | None, messages: Sequence[Message], **more: Any) -> None:
         """Keep messages, with notices in place of held parts."""

@@ -24,6 +24,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from lazaretto.adapters.heard import heard_by
 from lazaretto.errors import Forbidden
 from lazaretto.external_stores.outbox import agrees
 from lazaretto.external_stores.records import ExternalRecord, text_of
@@ -150,9 +151,10 @@ class Border:
 
     async def tool(self, text: str, *, agent: str | None = None, name: str = "", answer: Any = None) -> str:
         """A tool's result, or a notice. ``name`` is the tool's, ``answer`` the whole result as data."""
-        if not name or not self.guard.policy.actions:
+        if not name:
             return await self._read(text, Channel.TOOL, agent, None)
-        return await self._read(text, Channel.TOOL, agent, None, tool=agent_name(name), answer=answer)
+        details = {"answer": answer} if self.guard.policy.actions else {}
+        return await self._read(text, Channel.TOOL, agent, None, tool=agent_name(name), **details)
 
     async def answered(self, value: Any, name: str, *, agent: str | None = None, dialect: str = "plain") -> Any:
         """A tool's result of any shape, with notices in place of held parts."""
@@ -179,12 +181,14 @@ class Border:
 
     async def system(self, text: str, *, agent: str | None = None) -> str:
         """An instruction of the operator, or a notice."""
+        heard_by(self.guard).note(text)
         return await self._read(text, Channel.MESSAGE, agent, SourceClass.SYSTEM)
 
     async def user(self, text: str, *, agent: str | None = None) -> str:
         """A message of a user, or a notice; inside a tool it is a message of the agent that called the tool."""
         if caller := _CALLER.get():
             return await self.message(text, sender=caller, receiver=self.agent if agent is None else agent)
+        heard_by(self.guard).note(text)
         return await self._read(text, Channel.MESSAGE, agent, SourceClass.DIRECT_USER)
 
     async def said(self, text: str, *, agent: str | None = None) -> str:
@@ -203,6 +207,16 @@ class Border:
         if not self.guard.policy.actions or self.guard.actions.said_before(who, text):
             return await self._read(text, Channel.MESSAGE, who, SourceClass.MODEL_INFERENCE)
         return await self._read(text, Channel.DOCUMENT, who, SourceClass.MODEL_INFERENCE)
+
+    async def of_history(self, text: str, *, role: str, agent: str | None = None, earlier: bool = True) -> str:
+        """Words of a user or operator in a history, or a notice. Where the policy has a table ``[actions]``, those that
+        were not read here when they were new are read like a document. Without ``earlier`` they may be of the present
+        turn: then only words count as such that a guarded history showed before."""
+        heard = heard_by(self.guard)
+        if self.guard.policy.actions and (earlier or heard.was_stored(text)) and not await heard.has(self.guard, text):
+            heard.note_stored(text)
+            return await self.stored(text, agent=agent)
+        return await (self.user if role == "user" else self.system)(text, agent=agent)
 
     async def stored(self, text: str, *, agent: str | None = None) -> str:
         """Words of a user or operator in a stored history which were not read here when they were new, or a notice."""
@@ -231,6 +245,8 @@ class Border:
         if (instead := _instead(decision)) is not None:  # without the secret it may pass, if nothing else is wrong
             made = await self.guard.check(instead, agent=who, channel=channel, source=source, parents=[decision.item])
             decision = made if made.allowed else decision
+        if "tool" in details:  # the same answer is read again where a history names no tool
+            self._answer((channel.value, f"{source} ", who, begun, text), text, decision, instead)
         return self._answer(key, text, decision, instead)
 
     async def _known(self, key: tuple[str, ...]) -> str | None:

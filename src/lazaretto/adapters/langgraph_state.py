@@ -17,12 +17,11 @@ from functools import partial
 from typing import Any
 
 from lazaretto.adapters.border import NOTICE, Border, agent_name
+from lazaretto.adapters.heard import earlier_turns, heard_by
 from lazaretto.errors import MissingExtra
 from lazaretto.guard import Guard
-from lazaretto.identity import ORDERS
 from lazaretto.ingest.opening import Parted, opened
 from lazaretto.ingest.strings import left_out, read_strings
-from lazaretto.types import Channel
 
 try:
     from langchain_core.messages import (
@@ -67,9 +66,6 @@ class Inputs:
 
     def __init__(self) -> None:
         self._given: OrderedDict[str, None] = OrderedDict()
-        self._heard: OrderedDict[str, None] = OrderedDict()
-        self.looked_back = False
-        """Whether the ledger was searched for earlier words of people."""
         self._others: OrderedDict[str, None] = OrderedDict()
         self._writers: OrderedDict[str, frozenset[str]] = OrderedDict()
         """Digest of a message's words -> the nodes that wrote them; none where nobody could be found in time."""
@@ -90,18 +86,6 @@ class Inputs:
             known[_digest(thread, message)] = None
             while len(known) > _KEPT:
                 known.popitem(last=False)
-
-    def note_heard(self, text: str) -> None:
-        """Remember a text of the user or operator."""
-        with self._lock:
-            self._heard[hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()] = None
-            while len(self._heard) > _KEPT:
-                self._heard.popitem(last=False)
-
-    def has_heard(self, text: str) -> bool:
-        """Whether the user or operator gave a text."""
-        with self._lock:
-            return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() in self._heard
 
     def has(self, thread: str, message: BaseMessage) -> bool:
         """Whether a message stood in a graph's input."""
@@ -188,33 +172,18 @@ def note_input(border: Border, config: Any, value: Any) -> None:
     for place, message in enumerate(messages):
         inputs.note(_thread(config), message)
         if place not in earlier and isinstance(message, (HumanMessage, SystemMessage)):
-            inputs.note_heard(_text_of(_judged_fields(message)))
+            heard_by(border.guard).note(_text_of(_judged_fields(message)))
 
 
 def earlier_messages(messages: Sequence[BaseMessage | None]) -> frozenset[int]:
-    """The places of messages of earlier turns: an answer of a model stands between them and the last human message. The
-    instructions at the beginning are a program's own."""
-    spoken = [place for place, message in enumerate(messages) if isinstance(message, HumanMessage)]
-    answers = [place for place, message in enumerate(messages) if isinstance(message, AIMessage)]
-    start = max((place for place in answers if spoken and place < spoken[-1]), default=0)
-    leading = next((place for place, found in enumerate(messages) if not isinstance(found, SystemMessage)), start)
-    return frozenset(range(leading, start))
+    """The places of messages of earlier turns."""
+    kinds = ((HumanMessage, "user"), (AIMessage, "assistant"), (SystemMessage, "system"))
+    return earlier_turns([next((role for kind, role in kinds if isinstance(found, kind)), "") for found in messages])
 
 
 async def was_heard(border: Border, message: BaseMessage) -> bool:
     """Whether a message was the user's or operator's in a turn that was present then, also in an earlier process."""
-    inputs, text = _inputs(border), _text_of(_judged_fields(message))
-    if inputs.has_heard(text):
-        return True
-    if not inputs.looked_back:
-        inputs.looked_back = True
-        recorded = await asyncio.to_thread(
-            lambda: border.guard.ledger.items(channel=Channel.MESSAGE, any_state=True, limit=_KEPT)
-        )
-        for item in recorded:
-            if item.source in ORDERS:
-                inputs.note_heard(item.text)
-    return inputs.has_heard(text)
+    return await heard_by(border.guard).has(border.guard, _text_of(_judged_fields(message)))
 
 
 def note_brought(border: Border, config: Any, value: Any) -> None:
@@ -354,7 +323,7 @@ class StateReader:
             if earlier and border.guard.policy.actions and not await was_heard(border, message):
                 return border.stored
             if not earlier:
-                _inputs(border).note_heard(_text_of(_judged_fields(message)))
+                heard_by(border.guard).note(_text_of(_judged_fields(message)))
             return border.user if isinstance(message, HumanMessage) else border.system
         by = await self.writer(message) or (border.agent if isinstance(message, AIMessage) else UNNAMED)
         if to is not None and by != to:

@@ -264,19 +264,20 @@ class GuardedVectors(VectorStoreBase):
         return [hit for hit in found if not (hit.payload or {}).get("data") or self._ref(hit.id, hit.payload) in shown]
 
     def insert(self, vectors: Sequence[Any], payloads: Any = None, ids: Any = None) -> Any:
-        """Store the facts that are not held."""
-        if payloads is None:
+        """Store the facts that are not held, and that take nothing away which stands under their ids."""
+        if payloads is None and ids is None:
             return self._store.insert(vectors=vectors, payloads=payloads, ids=ids)
-        ids = [str(uuid4()) for _ in vectors] if ids is None else ids
-        payloads = still(list(payloads))
-        allowed = [
-            (*made, key)
-            for vector, payload, key in zip(vectors, payloads, ids, strict=True)
-            if (made := self._allowed(key, vector, payload)) is not None
-        ]
+        given = still(list(payloads)) if payloads is not None else [None for _ in vectors]
+        taken = ids is not None  # by a caller that may name ids of others
+        allowed: dict[str, tuple[Any, Any, Any]] = {}
+        for vector, payload, key in zip(vectors, given, ids or [str(uuid4()) for _ in vectors], strict=True):
+            if taken and (str(key) in allowed or not self._may_move(key, payload or {})):
+                self._refused.add(key, (payload or {}).get("data"))
+            elif (made := self._allowed(key, vector, payload)) is not None:
+                allowed[str(key)] = (*made, key)
         if allowed:
-            some, texts, keys = (list(column) for column in zip(*allowed, strict=True))
-            self._store.insert(vectors=some, payloads=texts, ids=keys)
+            some, texts, keys = (list(column) for column in zip(*allowed.values(), strict=True))
+            self._store.insert(vectors=some, payloads=None if payloads is None else texts, ids=keys)
 
     def update(self, vector_id: Any, vector: Any = None, payload: Any = None) -> Any:
         """Change a fact; a held change is not written, nor one that takes another writer's fact to other ids."""
@@ -289,9 +290,10 @@ class GuardedVectors(VectorStoreBase):
             self._store.update(vector_id, vector=made[0], payload=made[1])
 
     def _may_move(self, key: Any, payload: Any) -> bool:
-        """Whether a fact may stand under its user, agent and run: what stands there under others gives way to it."""
+        """Whether a payload may stand under an id. A fact that stands there is asked for where the payload has another
+        user, agent or run, or no fact."""
         found = self._store.get(key)
-        if found is None or not found.payload or _scope(found.payload) == _scope(payload):
+        if found is None or not found.payload or (payload.get("data") and _scope(found.payload) == _scope(payload)):
             return True
         return self._border.wait(self._border.forget, self._ref(key, found.payload), claimed=_claimed(payload))
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 import copy
 import inspect
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lazaretto.adapters.border import NOTICE, Border, agent_name, called_by, schema_of
+from lazaretto.adapters.heard import earlier_turns
 from lazaretto.errors import MissingExtra
 from lazaretto.ingest.opening import still
 from lazaretto.ingest.strings import ID, cannot_carry_text
@@ -52,9 +53,11 @@ _ECHO: dict[str, Any] = {"instructions": None, "prompt": None, "tools": []}
 _BY_ROLE = {"user": Border.user, "system": Border.system, "developer": Border.system, "assistant": Border.said}
 
 
-async def cleaned_item(border: Border, item: Any, agent: str | None = None, *, earlier: bool = False) -> Any:
-    """An input item with a notice in place of each held part; every field counts. ``earlier``: it comes from a
-    history."""
+async def cleaned_item(
+    border: Border, item: Any, agent: str | None = None, *, earlier: bool = False, past: bool | None = None
+) -> Any:
+    """An input item with a notice in place of each held part; every field counts. ``earlier``: it may come from a
+    history. ``past``: whether words of people in it are of an earlier turn; None: they are new."""
     item = still(item)
     if not isinstance(item, Mapping):
         return await border.cleaned(item, partial(border.user, agent=agent), agent=agent)
@@ -63,12 +66,33 @@ async def cleaned_item(border: Border, item: Any, agent: str | None = None, *, e
     judge = border.tool if brought else _BY_ROLE.get(str(role), Border.said).__get__(border)
     if earlier and role == "assistant" and not brought:
         judge = border.earlier
+    if past is not None and not brought and role in ("user", "system", "developer"):
+        judge = partial(border.of_history, role=str(role), earlier=past)
     done = await border.clean(dict(item), partial(judge, agent=agent), agent=agent, dialect="openai-responses")
     if done.whole is None:
         return done.value
     if "call_id" in item and kind.endswith("_output"):
         return {"type": kind, "call_id": item["call_id"], "output": done.whole}
     return {"role": role if role in _BY_ROLE else "assistant", "content": done.whole}
+
+
+async def _cleaned_input(border: Border, given: Sequence[Any], agent: str) -> list[Any]:
+    """The input of a model: a history, and the words of the present turn behind it."""
+    roles = [_role(item) for item in given]
+    earlier, last = earlier_turns(roles), len(roles) - 1 - roles[::-1].index("user") if "user" in roles else -1
+    return [
+        await cleaned_item(border, item, agent, earlier=True, past=None if place == last else place in earlier)
+        for place, item in enumerate(given)
+    ]
+
+
+def _role(item: Any) -> str:
+    """The role of an item; calls and thoughts of the model name none, nor do results of tools."""
+    found = still(item)
+    if not isinstance(found, Mapping):
+        return "user"
+    kind = str(found.get("type", ""))
+    return str(found.get("role") or ("tool" if kind.endswith("_output") else "assistant"))
 
 
 def guard_run_config(guard: Guard | SyncGuard, config: RunConfig | None = None) -> RunConfig:
@@ -88,7 +112,7 @@ def guard_run_config(guard: Guard | SyncGuard, config: RunConfig | None = None) 
         agent = agent_name(data.agent.name)
         _note_callers(data.agent)
         instructions = given.instructions and await border.system(given.instructions, agent=agent)
-        items = [await cleaned_item(border, item, agent, earlier=True) for item in given.input]
+        items = await _cleaned_input(border, given.input, agent)
         return replace(given, input=items, instructions=instructions)
 
     return replace(config, call_model_input_filter=judged)
@@ -169,7 +193,7 @@ class GuardedSession(SessionABC):
     async def get_items(self, limit: int | None = None, **more: Any) -> list[Any]:
         """The items, with notices in place of parts that are held now."""
         found = await self._session.get_items(limit, **more)
-        return [await cleaned_item(self._border, item, earlier=True) for item in found]
+        return [await cleaned_item(self._border, item, earlier=True, past=True) for item in found]
 
     async def add_items(self, items: list[Any], **more: Any) -> None:
         """Keep items, with notices in place of held parts."""
@@ -178,7 +202,7 @@ class GuardedSession(SessionABC):
     async def pop_item(self, **more: Any) -> Any:
         """Remove the newest item; returned with notices in place of parts that are held now."""
         item = await self._session.pop_item(**more)
-        return item if item is None else await cleaned_item(self._border, item, earlier=True)
+        return item if item is None else await cleaned_item(self._border, item, earlier=True, past=True)
 
     async def clear_session(self, **more: Any) -> None:
         """Forget all items."""

@@ -252,6 +252,7 @@ class ObservationAnswer(BaseModel):
     ref: Any = Field(description="What it is called in the crew's own store; null without one.")
     value: Any = Field(description="What that store keeps under this name; null without one.")
     principal: str = Field(description="Who proved to be behind the write; empty in items from before it was kept.")
+    tool: str = Field(description="The tool that answered with it; empty where that is not known.")
 
 
 class StateAnswer(BaseModel):

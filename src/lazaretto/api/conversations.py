@@ -38,6 +38,8 @@ class Passage:
     """The directory of the policy that answered with it."""
     answer: Any = None
     """The directory's answer, without the text around it."""
+    called_tool: str = ""
+    """The tool that answered with it, directory or not. The first one stays on record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ async def _decision(guard: Guard, passage: Passage, agent: str, conversation: st
         try:
             decision = await guard.check(
                 passage.text, agent=agent, channel=passage.channel, image=passage.image, source=passage.source,
-                once=once, principal=principal, tool=passage.tool, answer=passage.answer,
+                once=once, principal=principal, tool=passage.tool or passage.called_tool or None, answer=passage.answer,
             )  # fmt: skip
         except InputError as error:
             held = await asyncio.to_thread(_held_when_erased, guard, id_once(guard.ledger.namespace, once))

@@ -389,6 +389,8 @@ class Recorder:
             return None
         decision = decision_from_body(ruled.body)
         before = ruled.body.get("asked")
+        if before is not None and asked.get("tool") is None:  # only a directory's name decides how an answer counts
+            before = {**before, **({"tool": None} if "tool" in before else {})}
         if before is None:  # by a version that did not note it: a delivery says to whom, if it was allowed
             before = {**asked, "receiver": self._receiver(observation.id)} if decision.allowed else asked
         _refuse_differing(before, asked)
@@ -438,9 +440,10 @@ class Recorder:
 
 
 def _recorded_of(observation: Observation) -> dict[str, bytes]:
-    """All that an item's event holds, field by field, but for who proved to be behind it (``principal_of``)."""
-    body = seen_draft(observation).body
-    return {name: orjson.dumps(body[name], option=orjson.OPT_SORT_KEYS) for name in body if name != "principal"}
+    """All that an item's event holds, field by field, but for who proved to be behind it (``principal_of``) and for the
+    tool that answered with it, since another one may answer the same."""
+    body, apart = seen_draft(observation).body, ("principal", "tool")
+    return {name: orjson.dumps(body[name], option=orjson.OPT_SORT_KEYS) for name in body if name not in apart}
 
 
 def _refuse_differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:

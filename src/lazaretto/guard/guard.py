@@ -134,9 +134,10 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
         ``principal`` is who proved to be behind the call, for example ``key:scout``; without it, your own process
         vouches for the agent's name (``process:<agent>``).
 
-        ``tool`` is the tool that answered with it. Where the policy names that as a directory, the whole values in its
-        answer count as the crew's own before another tool is called (docs/actions.md); ``answer`` is the answer as
-        data, where ``text`` has only its words.
+        ``tool`` is the tool that answered with it. It is on record with the item, and no other tool of the crew's own
+        changes what was noted from it where something is at stake (docs/memory.md). Where the policy names it as a
+        directory, the whole values in its answer count as the crew's own before another tool is called
+        (docs/actions.md); ``answer`` is the answer as data, where ``text`` has only its words.
 
         A text that is ruled ``rewrite`` is held, and nothing is recorded in its place: before you hand the decision's
         ``replacement`` on, ``check`` it, with ``parents=[decision.item]``.
@@ -157,10 +158,10 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
             return [Draft(EventKind.RETRIEVED, observation.id, observation.agent, body), *known]
 
         digest = None if answer is None or once is None else answer_digest(answer)
-        asked = {"call": "check", "tool": tool, "answer": digest}
+        asked = {"call": "check", "tool": None if listing is None else tool, "answer": digest}
         raw = RawInput(
             agent, channel or channel_for(text, image), text, image, parents=parents, source=source, once=once,
-            asked=asked, principal=principal,
+            asked=asked, principal=principal, tool=tool,
         )  # fmt: skip
         decision = await self._core.judge_and_record(raw, read)
         if self.actions.follows(agent):

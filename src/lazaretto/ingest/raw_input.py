@@ -61,6 +61,8 @@ class RawInput:
     """The call and its arguments beside the item, such as the receiver; compared where ``once`` comes again."""
     principal: str | None = None
     """The proved principal behind the write; None: the operator's own process, which vouches for the agent's name."""
+    tool: str | None = None
+    """The tool that answered with it."""
 
 
 def read_observation(raw: RawInput, namespace: str, limits: Limits) -> Observation:
@@ -91,6 +93,7 @@ def read_observation(raw: RawInput, namespace: str, limits: Limits) -> Observati
         ref=ref,
         value=None if isinstance(value, str) else value,
         principal=f"{PROCESS}{agent}" if raw.principal is None else check_principal(raw.principal),
+        tool="" if raw.tool is None else check_name(raw.tool, "tool", printable=True),
     )
 
 

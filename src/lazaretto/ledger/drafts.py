@@ -19,7 +19,7 @@ _SOURCES = frozenset(s.value for s in SourceClass)
 _PLAIN: dict[str, str] = {word: word.value for word in (*Channel, *SourceClass)}
 _RULINGS = frozenset(r.label for r in Ruling)
 _SEEN_KEYS = frozenset(
-    {"channel", "text", "image", "fields", "parents", "source", "key", "ref", "value", "principal", "claims"}
+    {"channel", "text", "image", "fields", "parents", "source", "key", "ref", "value", "principal", "tool", "claims"}
 )
 _COLUMNS = attrgetter("kind", "subject", "agent", "time")
 _COLUMN_KEYS = ("id", "agent", "time", "namespace")
@@ -103,6 +103,8 @@ def seen_draft(observation: Observation) -> Draft:
         body["value"] = plain(observation.value)
     if observation.principal:
         body["principal"] = observation.principal
+    if observation.tool:
+        body["tool"] = observation.tool
     return Draft(EventKind.SEEN, observation.id, observation.agent, body, observation.time)
 
 
@@ -135,6 +137,7 @@ def observation_of(
         ref=None if ref is None else Ref(*ref),
         value=body.get("value"),
         principal=body.get("principal", ""),
+        tool=body.get("tool", ""),
     )
 
 
@@ -257,6 +260,8 @@ def _seen_body(draft: Draft, namespace: str) -> Mapping[str, Any]:
         check_name(body["key"], "key", empty=True)
     if "principal" in body:
         check_principal(body["principal"])
+    if "tool" in body:
+        check_name(body["tool"], "tool")
     if body.get("ref") is not None:
         body = {**body, "ref": list(check_ref(body["ref"]))}
     if ("image" in body and image is None) or ("fields" in body and fields is None) or body.get("ref", ()) is None:

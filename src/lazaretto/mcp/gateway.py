@@ -21,6 +21,7 @@ from lazaretto.errors import InputError, LazarettoError, MissingExtra
 from lazaretto.identity import Identity, ProvedBy
 from lazaretto.mcp.descriptions import Described, Pins, description_fault
 from lazaretto.mcp.results import NOTICE, Results
+from lazaretto.names import look_of
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -33,6 +34,7 @@ BETWEEN = "__"
 """Separates the server's name from the tool's where the gateway has several servers."""
 _PAGES = 50
 _TWO = "another tool has the same name here"
+_LOOKS_ALIKE = "its name looks like another tool's"
 _SHOWN = {"meta", "icons"}
 """Not part of the approval: these fields may change from call to call. They are judged all the same."""
 
@@ -167,7 +169,7 @@ class Gateway:
                     self.refused[shown] = fault
                 else:
                     found.append(tool.model_copy(update={"name": shown}))
-        self.refused |= dict.fromkeys(_several(found), _TWO)
+        self.refused |= dict.fromkeys(_several(found), _TWO) | dict.fromkeys(_alike(found), _LOOKS_ALIKE)
         self._described = {tool.name: (str(tool.description or ""), tool.input_schema) for tool in found}
         self._offered = {tool.name for tool in found} - set(self.refused)
         return [tool for tool in found if tool.name in self._offered]
@@ -250,6 +252,12 @@ def _several(named: Sequence[Any]) -> set[str]:
     """Names that more than one of them has: nobody could say whose is meant, so none of these is offered."""
     count = Counter(found.name for found in named)
     return {name for name in count if count[name] > 1}
+
+
+def _alike(named: Sequence[Any]) -> set[str]:
+    """Names with foreign letters that look like the name of another: a reader takes it for the other."""
+    looks = Counter(look_of(found.name) for found in named)
+    return {found.name for found in named if not found.name.isascii() and looks[look_of(found.name)] > 1}
 
 
 @asynccontextmanager

@@ -15,6 +15,7 @@ import orjson
 from lazaretto.errors import InputError
 from lazaretto.identity import Identity, ProvedBy
 from lazaretto.ingest.strings import ID, ReadStrings, cannot_carry_text, left_out, read_strings, words_of
+from lazaretto.names import check_name
 from lazaretto.types import Channel, Decision, Ruling, SourceClass
 
 if TYPE_CHECKING:
@@ -24,16 +25,24 @@ NOTICE = "[withheld by Lazaretto"
 _MOST_ERROR = 20_000
 _FEWEST_WORDS = 6
 _WORD = re.compile(r"[^\W\d_]{2,}")
+_OUTSIDE = SourceClass.TOOL_OUTPUT_EXTERNAL
 _OWN = {"text", "data", "blob", "structured_content", "content", "messages", "contents", "resource"}
 """Parts of a result that are judged by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Directory:
-    """A directory of the policy and its answer, as data."""
+class _Answer:
+    """The tool that answers, and where the policy names it as a directory, its answer as data."""
 
     tool: str
-    answer: Any
+    is_directory: bool
+    data: Any
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The answer for ``Guard.check``: of a directory, its answer decides the source class."""
+        known = {"tool": self.tool}
+        return {**known, "answer": self.data} if self.is_directory else {**known, "source": _OUTSIDE}
 
 
 class Results:
@@ -52,11 +61,12 @@ class Results:
         listed: Any = texts[0] if len(texts) == 1 else texts
         if structured is not None:  # a tool that returns one value has it under "result"
             listed = structured["result"] if list(structured) == ["result"] else structured
-        directory = _Directory(tool, listed) if self._guard.actions.settings.is_directory(tool) else None
-        blocks, withheld = await self._blocks(result.content, server, directory)
+        directory = self._guard.actions.settings.is_directory(tool)
+        answer = _Answer(tool, directory, listed) if directory or _is_name(tool) else None
+        blocks, withheld = await self._blocks(result.content, server, answer)
         if structured is not None:
             text = "\n".join(texts)
-            if withheld or await self._held_parts(structured, server, text, directory) is not None:
+            if withheld or await self._held_parts(structured, server, text, answer) is not None:
                 withheld, structured = True, None
         if await self._held_beside(result, server) is not None:
             withheld, meta, structured = True, None, None
@@ -112,7 +122,7 @@ class Results:
         return notice or text
 
     async def _blocks(
-        self, content: Sequence[Any], server: str, directory: _Directory | None = None
+        self, content: Sequence[Any], server: str, answer: _Answer | None = None
     ) -> tuple[list[Any], bool]:
         """Content blocks as the agent may read them. Texts are judged together first: an order may be cut in two."""
         from mcp import types
@@ -120,10 +130,10 @@ class Results:
         pieces = [_piece(block) for block in content]
         together = [n for n, piece in enumerate(pieces) if piece.strip()]
         joined = "\n".join(pieces[n] for n in together)
-        whole = await self.held(joined, server, directory) if len(together) > 1 else None
+        whole = await self.held(joined, server, answer) if len(together) > 1 else None
         found, withheld = [], False
         for block in content:
-            shown = await self._block(block, server, directory)
+            shown = await self._block(block, server, answer)
             withheld |= shown is not block
             found.append(shown)
         if whole is not None and not withheld:  # harmful only together
@@ -132,13 +142,13 @@ class Results:
             withheld = True
         return found, withheld
 
-    async def _block(self, block: Any, server: str, directory: _Directory | None) -> Any:
+    async def _block(self, block: Any, server: str, answer: _Answer | None) -> Any:
         """The block itself, or the notice that stands in its place."""
         from mcp import types
 
         notice: str | None
         if isinstance(block, types.TextContent):
-            notice = await self.held(block.text, server, directory)
+            notice = await self.held(block.text, server, answer)
         elif isinstance(block, types.ImageContent):
             notice = await self._held_picture(block.data, server)
         elif isinstance(block, types.EmbeddedResource):
@@ -171,7 +181,7 @@ class Results:
         )
 
     async def _held_parts(
-        self, value: Any, server: str, judged_text: str = "", directory: _Directory | None = None
+        self, value: Any, server: str, judged_text: str = "", answer: _Answer | None = None
     ) -> str | None:
         """The notice for a value of any shape; ``judged_text``: a text that was judged already."""
         reading = read_strings(value, _LEFT_OUT)
@@ -183,15 +193,13 @@ class Results:
                 return notice
         if reading.text in judged_text or _repeats(value, judged_text) or _says_nothing(reading):
             return None
-        return await self.held(reading.text, server, directory)
+        return await self.held(reading.text, server, answer)
 
-    async def held(self, text: str, server: str, directory: _Directory | None = None) -> str | None:
+    async def held(self, text: str, server: str, answer: _Answer | None = None) -> str | None:
         """The notice in place of a text that may not be read; None where it may."""
         if not text.strip():
             return None
-        fields: dict[str, Any] = {"source": SourceClass.TOOL_OUTPUT_EXTERNAL}
-        if directory is not None:  # its answer decides the source class
-            fields = {"tool": directory.tool, "answer": directory.answer}
+        fields = {"source": _OUTSIDE} if answer is None else answer.fields
         try:
             decision = await self._guard.check(
                 text, agent=self._agent, channel=Channel.TOOL,
@@ -205,7 +213,7 @@ class Results:
         try:
             picture = base64.b64decode(data, validate=True)
             decision = await self._guard.check(
-                image=picture, agent=self._agent, channel=Channel.IMAGE, source=SourceClass.TOOL_OUTPUT_EXTERNAL,
+                image=picture, agent=self._agent, channel=Channel.IMAGE, source=_OUTSIDE,
                 principal=Identity(ProvedBy.MCP, server).principal(self._agent),
             )  # fmt: skip
         except (binascii.Error, ValueError):
@@ -214,6 +222,14 @@ class Results:
 
 
 _LEFT_OUT = left_out("mcp")
+
+
+def _is_name(tool: str) -> bool:
+    """Whether a tool's name can be kept."""
+    try:
+        return bool(check_name(tool, "tool", empty=True, printable=True))
+    except InputError:
+        return False
 
 
 def _piece(block: Any) -> str:

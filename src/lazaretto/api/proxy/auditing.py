@@ -109,7 +109,7 @@ class ConversationAuditor:
                 return unit
             return replace(unit, channel=Channel.DOCUMENT, source=SourceClass.AGENT_MESSAGE, own=False)
         if (listing := self.guard.actions.listing(unit.tool, unit.answer)) is None:
-            return unit
+            return replace(unit, tool="")
         source = unit.source if listing.speaks else SourceClass.TOOL_OUTPUT_INTERNAL
         passage = Passage(words, channel=unit.channel, source=source, tool=unit.tool, answer=unit.answer)
         return unit if await self._has_heard(passage) else replace(unit, tool="")
@@ -280,7 +280,9 @@ class ConversationAuditor:
 
         async def text(words: str) -> str:
             channel = unit.channel if now else self._channel(unit, words)
-            verdict = await self._judge(Passage(words, channel=channel, source=source, **directory_fields))
+            verdict = await self._judge(
+                Passage(words, channel=channel, source=source, called_tool=unit.tool, **directory_fields)
+            )
             if now and unit.by_model and verdict.allowed and self.guard.policy.actions:
                 self.guard.actions.has_said(self.agent, words)
             if stop and not verdict.allowed and (verdict.replacement is None or not unit.rewritable):

@@ -6,12 +6,13 @@ Each says who wrote every part of a request and an answer, and how an answer is 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import orjson
 
 from lazaretto.api.proxy.passages import (
+    CalledTools,
     Json,
     Unit,
     as_earlier,
@@ -118,11 +119,12 @@ class Chat:
         return {"type": "text", "text": words}
 
     def asked(self, body: Json, sources: ProxySources) -> Iterator[Unit]:
-        messages, called = objects(body, "messages"), dict[str, str]()
+        messages, called = objects(body, "messages"), CalledTools()
         earlier = earlier_places(messages)
         for place, message in enumerate(messages):
             if message.get("role") == "assistant":
-                called |= {str(call.get("id")): _called(call) for call in dicts(message.get("tool_calls"))}
+                for call in dicts(message.get("tool_calls")):
+                    called.call(call.get("id"), _called(call))
             yield from as_earlier(self._message(message, setter(messages, place), sources, called), place in earlier)
         for key in ("documents", "prediction"):
             if isinstance(found := body.get(key), list):
@@ -132,15 +134,15 @@ class Chat:
                 yield of_document(found, setter(body, key), lambda _: None, sources.document)
         yield from rest_of_request(body, ("messages", "documents", "prediction"), _OWN_IN_CHAT, sources)
 
-    def _message(self, message: Json, put: Any, sources: ProxySources, called: Mapping[str, str]) -> Iterator[Unit]:
+    def _message(self, message: Json, put: Any, sources: ProxySources, called: CalledTools) -> Iterator[Unit]:
         role = message.get("role")
         if role in ("tool", "function"):
             kept = {key: message[key] for key in ("role", "tool_call_id", "name") if key in message}
             marked = marked_source(message, sources.tool)
-            tool = "" if marked else called.get(str(message.get("tool_call_id")), "")
+            answered = called.answered(message.get("tool_call_id"))
             yield Unit(
                 message, put, lambda words: {**kept, "content": words}, Channel.TOOL, marked or sources.tool,
-                tool=tool, answer=words_in(message.get("content")),
+                tool="" if marked else answered, answer=words_in(message.get("content")),
             )  # fmt: skip
             return
         if role == "assistant":
@@ -242,20 +244,17 @@ class Messages:
 
     def asked(self, body: Json, sources: ProxySources) -> Iterator[Unit]:
         yield from own_content(body, "system", sources.system, sources, self.text_part)
-        called: dict[str, str] = {}
-        messages = objects(body, "messages")
+        messages, called = objects(body, "messages"), CalledTools()
         earlier = earlier_places(messages)
         for place, message in enumerate(messages):
             if message.get("role") == "assistant":
-                called |= {
-                    str(block.get("id")): name_of(block.get("name"))
-                    for block in dicts(message.get("content"))
-                    if block.get("type") == "tool_use"
-                }
+                for block in dicts(message.get("content")):
+                    if block.get("type") == "tool_use":
+                        called.call(block.get("id"), block.get("name"))
             yield from as_earlier(self._message(message, sources, called), place in earlier)
         yield from rest_of_request(body, ("messages", "system"), _OWN_IN_MESSAGES, sources)
 
-    def _message(self, message: Json, sources: ProxySources, called: Mapping[str, str]) -> Iterator[Unit]:
+    def _message(self, message: Json, sources: ProxySources, called: CalledTools) -> Iterator[Unit]:
         role, content = message.get("role"), message.get("content")
         source = {"user": sources.user, "system": sources.system}.get(str(role), sources.document)
         if role == "assistant" and isinstance(content, str):
@@ -263,11 +262,11 @@ class Messages:
         elif role == "assistant" and isinstance(content, list):
             for place, block in enumerate(content):
                 put = setter(content, place)
-                yield _result(block, put, sources, {}) or of_model(block, put, _instead(block), sources)
+                yield _result(block, put, sources) or of_model(block, put, _instead(block), sources)
         else:
             yield from own_content(
                 message, "content", source, sources, self.text_part,
-                lambda part, put: _result(part, put, sources, called if role == "user" else {}),
+                lambda part, put: _result(part, put, sources, called if role == "user" else None),
             )  # fmt: skip
         rest = {key: value for key, value in message.items() if key != "content"}
         yield settings(rest, message.update, Channel.MESSAGE, source)
@@ -322,15 +321,16 @@ def _from_tool(block: Any) -> bool:
     return kind.endswith(("tool_result", "_result_error"))
 
 
-def _result(block: Any, put: Any, sources: ProxySources, called: Mapping[str, str]) -> Unit | None:
-    """A tool's result; ``called``: the tools of the calls that came before, by the calls' ids."""
+def _result(block: Any, put: Any, sources: ProxySources, called: CalledTools | None = None) -> Unit | None:
+    """A tool's result; ``called``: the tools of the calls that came before."""
     if not _from_tool(block):
         return None
     marked = marked_source(block, sources.tool)
     here = block.get("type") == "tool_result" and not marked
     return Unit(
         block, put, _instead(block), Channel.TOOL, marked or sources.tool,
-        tool=called.get(str(block.get("tool_use_id")), "") if here else "", answer=words_in(block.get("content")),
+        tool=called.answered(block.get("tool_use_id")) if here and called is not None else "",
+        answer=words_in(block.get("content")),
     )  # fmt: skip
 
 
@@ -368,25 +368,25 @@ class Responses:
         if isinstance(body.get("input"), str):
             yield from own_content(body, "input", sources.user, sources, self.text_part)
         else:
-            items, called = objects(body, "input"), dict[str, str]()
+            items, called = objects(body, "input"), CalledTools()
             earlier = earlier_places(with_roles(items))
             for place, item in enumerate(items):
                 if item.get("type") == "function_call":
-                    called[str(item.get("call_id"))] = name_of(item.get("name"))
+                    called.call(item.get("call_id"), item.get("name"))
                 yield from as_earlier(self._item(item, setter(items, place), sources, called), place in earlier)
         prompt = body.get("prompt")
         if prompt is not None:  # a template of the operator's own, filled in with values from anywhere
             yield of_document(prompt, setter(body, "prompt"), lambda _: {}, sources.document)
         yield from rest_of_request(body, ("input", "prompt"), _OWN_IN_RESPONSES, sources)
 
-    def _item(self, item: Json, put: Any, sources: ProxySources, called: Mapping[str, str]) -> Iterator[Unit]:
+    def _item(self, item: Json, put: Any, sources: ProxySources, called: CalledTools) -> Iterator[Unit]:
         role = item.get("role")
         if _from_outside(item):
             marked = marked_source(item, sources.tool)
             here = item.get("type") == "function_call_output" and not marked
             yield Unit(
                 item, put, lambda words: self._instead(item, words), Channel.TOOL, marked or sources.tool,
-                tool=called.get(str(item.get("call_id")), "") if here else "", answer=words_in(item.get("output")),
+                tool=called.answered(item.get("call_id")) if here else "", answer=words_in(item.get("output")),
             )  # fmt: skip
         elif role in ("user", "system", "developer"):
             source = sources.user if role == "user" else sources.system

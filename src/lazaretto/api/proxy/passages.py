@@ -46,6 +46,25 @@ class Unit:
     """Whether it stands in an earlier turn of the conversation: a history may come from anywhere."""
 
 
+class CalledTools:
+    """The tools of the calls in a conversation, by the ids of the calls. An id of two calls that wait for an answer
+    names no tool."""
+
+    def __init__(self) -> None:
+        self._names, self._waiting = dict[str, str](), set[str]()
+
+    def call(self, key: Any, name: Any) -> None:
+        """A call of the model."""
+        key, name = str(key), name_of(name)
+        self._names[key] = "" if key in self._waiting or name == WITHHELD else name
+        self._waiting.add(key)
+
+    def answered(self, key: Any) -> str:
+        """The tool that answers to a call; empty where none is known."""
+        self._waiting.discard(str(key))
+        return self._names.get(str(key), "")
+
+
 def words_in(content: Any) -> Any:
     """A tool's answer: the words of its one part of text; anything else as it stands."""
     if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict):
@@ -243,9 +262,13 @@ def of_document(value: Any, put: Any, instead: Any, source: SourceClass) -> Unit
     return Unit(value, put, instead, Channel.DOCUMENT, source)
 
 
+WITHHELD = "withheld"
+"""The word in place of a name that is none."""
+
+
 def name_of(value: Any) -> str:
     """A name that is one; else a word for it."""
-    return value if isinstance(value, str) and cannot_carry_text(value, WORD) else "withheld"
+    return value if isinstance(value, str) and cannot_carry_text(value, WORD) else WITHHELD
 
 
 _WORDS_OF_A_NAME = 3
@@ -254,4 +277,4 @@ _WORDS_OF_A_NAME = 3
 def short_name(value: Any) -> str:
     """A name beside a notice: one of so few words that it is no piece of a sentence."""
     name = name_of(value)
-    return name if len(words_of(name)) < _WORDS_OF_A_NAME else "withheld"
+    return name if len(words_of(name)) < _WORDS_OF_A_NAME else WITHHELD

@@ -16,6 +16,8 @@ from lazaretto.api.access import Caller
 from lazaretto.api.answers import ERRORS, answer
 from lazaretto.api.callers import Anyone, TheGuard, claimed
 from lazaretto.api.conversations import JudgedPassage, Passage, judge
+from lazaretto.api.proxy.dialects import dicts
+from lazaretto.api.proxy.passages import CalledTools
 from lazaretto.api.requests import MOST_AT_ONCE
 from lazaretto.errors import InputError, TooLarge
 from lazaretto.gates.engine.decision import held_side_by_side
@@ -211,7 +213,10 @@ async def litellm_guardrail(body: GuardrailBody, request: Request, guard: TheGua
         who = f"{CLAIMED}{_alias(body) or caller.name}/{agent}"
     texts, messages = body.texts or [], body.structured_messages or []
     from_tools = _tool_texts(messages)
-    passages = [Passage(text, channel=Channel.TOOL if text in from_tools else Channel.MESSAGE) for text in texts]
+    passages = [
+        Passage(text, channel=Channel.TOOL, called_tool=from_tools[text]) if text in from_tools else Passage(text)
+        for text in texts
+    ]
     for call in body.tool_calls or []:
         passages.append(Passage(_read("tool_calls", call).text))
     pictures = [await read_picture(url, f"images.{n}", guard, request) for n, url in enumerate(body.images or [])]
@@ -279,10 +284,19 @@ def _tool_parts(message: Mapping[str, Any]) -> Iterator[Any]:
             yield part
 
 
-def _tool_texts(messages: Sequence[Mapping[str, Any]]) -> set[str]:
-    """The tool results among the texts of a conversation."""
-    parts = [part for message in messages for part in _tool_parts(message)]
-    return {found.text for part in parts for found in read_strings(part, left_out("openai-chat")).texts}
+def _tool_texts(messages: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The tool results among the texts of a conversation, each with the tool that was called; empty where none is
+    known."""
+    called, found = CalledTools(), dict[str, str]()
+    for message in messages:
+        for call in dicts(message.get("tool_calls")):
+            function = call.get("function")
+            called.call(call.get("id"), function.get("name") if isinstance(function, Mapping) else None)
+        for part in _tool_parts(message):
+            tool = called.answered(message.get("tool_call_id"))
+            for text in read_strings(part, left_out("openai-chat")).texts:
+                found.setdefault(text.text, tool)
+    return found
 
 
 def _beside(messages: Sequence[Mapping[str, Any]], texts: set[str], pictures: set[bytes]) -> Iterator[Passage]:

@@ -261,13 +261,13 @@ class ClaimJudge:
         Such a pair is read all the same where the new claim could end the old memory, where that costs nothing, and
         where a person would look at a possible conflict.
         """
-        ledger, graph, trust = where
+        _, graph, trust = where
         mine = update_rule.newcomer(observation, graph, trust)
         seen = update_rule.witnesses({pair.item.id: pair.item for pair in near}.values(), graph, trust)
         single = observation.channel is Channel.MEMORY and says_one_thing(observation.text)
 
         def is_spared(pair: NearPair) -> bool:
-            own = self._is_own(pair, observation, (mine, seen[pair.item.id]), (ledger, trust))
+            own = self._is_own(pair, observation, (mine, seen[pair.item.id]), where)
             may = self._is_progress(pair, mine) or update_rule.may_alone(
                 mine, seen[pair.item.id], sensitive=pair.at_stake, own=own, rule=self._rule
             )
@@ -341,10 +341,7 @@ class ClaimJudge:
         sensitive = any(f.at_stake for f in opposed)
         if new.trust >= self._rule.voice_trust:
             support = self._all_support(statements[0], ledger, new, where, support)
-        why = {
-            f.item.id: self._why(f, observation, (new, seen[f.item.id]), (support, against), (ledger, trust))
-            for f in opposed
-        }
+        why = {f.item.id: self._why(f, observation, (new, seen[f.item.id]), (support, against), where) for f in opposed}
         believed = update_rule.credibility(
             update_rule.history(ledger, new.agent), new.trust,
             sum(voice.trust for voice in support), sum(voice.trust for voice in against),
@@ -370,7 +367,8 @@ class ClaimJudge:
 
     def _why(
         self, found: ComparedPair, observation: Observation, who: tuple[Witness, Witness],
-        heard: tuple[Sequence[Witness], Sequence[Witness]], where: tuple[Ledger, Mapping[SourceClass, float]],
+        heard: tuple[Sequence[Witness], Sequence[Witness]],
+        where: tuple[Ledger, ProvenanceGraph, Mapping[SourceClass, float]],
     ) -> str:  # fmt: skip
         """Why a change may be made; empty where it may not. ``who``: the new claim's writer and the old one's;
         ``heard``: voices for the new claim and against it."""
@@ -382,12 +380,15 @@ class ClaimJudge:
 
     def _is_own(
         self, pair: NearPair | ComparedPair, observation: Observation, who: tuple[Witness, Witness],
-        where: tuple[Ledger, Mapping[SourceClass, float]],
+        where: tuple[Ledger, ProvenanceGraph, Mapping[SourceClass, float]],
     ) -> bool:  # fmt: skip
         """Whether a change is its writer's own word, as far as that matters: of a claim that is theirs."""
         if not update_rule.own_word(observation) or not (pair.at_stake and who[0].wrote(who[1])):
             return update_rule.own_word(observation)
-        return not update_rule.only_a_stranger_named(observation, pair.old, pair.new, *where)
+        ledger, graph, trust = where
+        if update_rule.is_another_tools(observation, pair.item, pair.old, pair.new, ledger, graph):
+            return False
+        return not update_rule.only_a_stranger_named(observation, pair.old, pair.new, ledger, trust)
 
     def _is_progress(self, pair: NearPair, new: Witness) -> bool:
         return new.trust >= self._announce_below and not pair.at_stake and progress(pair.old, pair.new)

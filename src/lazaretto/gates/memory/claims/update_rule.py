@@ -137,6 +137,47 @@ def only_a_stranger_named(
     return bool(named) and all(trust[page.source] < least for page in named)
 
 
+_MOST_BEHIND = 200
+"""The nearest items that a memory was made from, among which the tool behind it is looked for."""
+
+
+def is_another_tools(
+    item: Observation, known: Observation, old: Claim, new: Claim, ledger: Ledger, graph: ProvenanceGraph
+) -> bool:
+    """Whether a change would put the word of one tool of the crew's own in the place of another's.
+
+    A claim is the tool's that was the first to give its value, among the items that its memory was made from. Where no
+    tool is known there, nothing speaks against the change; a tool that is not known is another one.
+    """
+    if item.source is not SourceClass.TOOL_OUTPUT_INTERNAL:
+        return False
+    behind = ledger.items(ids=graph.ancestors([known.id])[:_MOST_BEHIND], any_state=True, limit=None)
+    owners = _tools_that_gave(_values_apart(old, new), behind)
+    if not owners or item.channel is Channel.TOOL:
+        return bool(owners) and owners[0] != item.tool
+    read = ledger.items(agent=item.agent, channel=Channel.TOOL, any_state=True, limit=_MOST_READ)
+    givers = _tools_that_gave(_values_apart(new, old), read)
+    return bool(givers) and owners[0] not in givers
+
+
+def _values_apart(claim: Claim, other: Claim) -> set[tuple[str, str]]:
+    """The values of a claim that another does not give; of these the ones that nobody thinks of by chance, if any."""
+    apart = {(value.kind, value.norm) for value in claim.values} - {(value.kind, value.norm) for value in other.values}
+    return {value for value in apart if value[0] in _NAMED} or apart
+
+
+def _tools_that_gave(values: set[tuple[str, str]], items: Iterable[Observation]) -> list[str]:
+    """The tools that answered with one of the values, the first of them first; the only tool there, if none did."""
+    answers = sorted((item for item in items if item.tool), key=lambda item: (item.time, item.id))
+    gave = [
+        item.tool
+        for item in answers
+        if values & {(value.kind, value.norm) for value in values_in(item.text[:_MOST_LOOKED])}
+    ]
+    alone = {item.tool for item in answers}
+    return list(dict.fromkeys(gave)) or (list(alone) if len(alone) == 1 else [])
+
+
 def voices(witnesses: Iterable[Witness], without: Witness | None = None) -> list[Witness]:
     """The independent ones, most trusted first: each writer and each root speaks once, ``without`` never."""
     spoken = [without] if without else []

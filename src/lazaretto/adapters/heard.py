@@ -1,0 +1,88 @@
+"""Words of users and operators that were read when they were new. A history may come from anywhere: its words count as
+theirs only where they were read as such before (decision 0146)."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from lazaretto.guard import Guard
+from lazaretto.identity import ORDERS
+from lazaretto.types import Channel
+
+_KEPT = 10_000
+
+
+class PeoplesWords:
+    """The words of people that one guard's adapters read, by their digests, and words of histories that nobody had
+    read."""
+
+    def __init__(self) -> None:
+        self._heard: OrderedDict[str, None] = OrderedDict()
+        self._stored: OrderedDict[str, None] = OrderedDict()
+        self._looked_back = False
+        """Whether the ledger was searched for earlier words of people."""
+        self._lock = threading.Lock()
+
+    def note(self, text: str) -> None:
+        """Remember a new text of the user or operator."""
+        self._add(self._heard, text)
+
+    def note_stored(self, text: str) -> None:
+        """Remember a text that a history has, and that nobody read when it was new."""
+        self._add(self._stored, text)
+
+    def was_stored(self, text: str) -> bool:
+        """Whether a history had a text that nobody read when it was new."""
+        with self._lock:
+            return _digest(text) in self._stored
+
+    async def has(self, guard: Guard, text: str) -> bool:
+        """Whether a text was the user's or operator's when it was new, also in an earlier process."""
+        if self._knows(text):
+            return True
+        if not self._looked_back:
+            self._looked_back = True
+            recorded = await asyncio.to_thread(
+                lambda: guard.ledger.items(channel=Channel.MESSAGE, any_state=True, limit=_KEPT)
+            )
+            for item in recorded:
+                if item.source in ORDERS:
+                    self.note(item.text)
+        return self._knows(text)
+
+    def _knows(self, text: str) -> bool:
+        with self._lock:
+            return _digest(text) in self._heard
+
+    def _add(self, known: OrderedDict[str, None], text: str) -> None:
+        with self._lock:
+            known[_digest(text)] = None
+            while len(known) > _KEPT:
+                known.popitem(last=False)
+
+
+_HEARD: weakref.WeakKeyDictionary[Guard, PeoplesWords] = weakref.WeakKeyDictionary()
+
+
+def heard_by(guard: Guard) -> PeoplesWords:
+    """The words of people that a guard's adapters read."""
+    return _HEARD.setdefault(guard, PeoplesWords())
+
+
+def earlier_turns(roles: Sequence[str]) -> frozenset[int]:
+    """The places of messages of earlier turns: an answer of a model stands between them and the last words of the user.
+    The instructions at the beginning are a program's own."""
+    spoken = [place for place, role in enumerate(roles) if role == "user"]
+    answers = [place for place, role in enumerate(roles) if role == "assistant"]
+    start = max((place for place in answers if spoken and place < spoken[-1]), default=0)
+    leading = next((place for place, role in enumerate(roles) if role not in ("system", "developer")), start)
+    return frozenset(range(leading, start))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
