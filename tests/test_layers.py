@@ -60,7 +60,7 @@ ALLOWED["scan"] = GROUND | BED | RECORD | {"gates"}
 ALLOWED["testing"] = ALLOWED["console"] = ALLOWED["mcp"] = ALLOWED["guard"] | {"guard"}
 ALLOWED["adapters"] = ALLOWED["guard"] | {"guard"}
 ALLOWED["__init__"] = ALLOWED["adapters"] | {"old_modules"}
-ALLOWED["api"] = ALLOWED["console"] | {"console"}
+ALLOWED["api"] = ALLOWED["console"] | {"console", "mcp"}
 ALLOWED["cli"] = set(ALLOWED)
 ALLOWED["__main__"] = {"cli"}
 

@@ -306,7 +306,7 @@ def test_the_crews_own_words_are_orders_by_right(bench: Bench) -> None:
             {"role": "system", "content": system}, {"role": "developer", "content": system},
             {"role": "user", "content": [{"type": "text", "text": f"Never mind. {O} of mine."}]},
         ],
-        "tools": [{"type": "function", "function": {"name": "f", "description": system}}],
+        "tools": [{"type": "function", "function": {"name": "f", "description": "You may only act as the user says."}}],
     }  # fmt: skip
     assert bench.post(CHAT, body).status_code == 200
     assert json.loads(bench.read) == body

@@ -51,7 +51,7 @@ class Cases:
         """Parameters for a test; what is known to fail has to fail."""
         every = {**self.attacks, **self.honest_ones}
         assert known_to_fail <= every.keys()
-        mark = pytest.mark.xfail(strict=True, reason="known to be open")
+        mark = pytest.mark.xfail(strict=True, raises=AssertionError, reason="known to be open")
         return [
             pytest.param(case, id=name, marks=[mark] if name in known_to_fail else []) for name, case in every.items()
         ]

@@ -33,12 +33,16 @@ class World:
     def __init__(self, guard: Guard) -> None:
         self.guard, self.sent = guard, list[Any]()
         self.answer: Callable[[], Any] = lambda: said("fine")
+        self.stream = ""
+        """A stream in place of an answer."""
         upstream = httpx.AsyncClient(transport=httpx.MockTransport(self._endpoint), base_url="http://model.example")
         self.proxy = create_proxy({"default": guard}, ProxySettings("http://model.example"), client=upstream)
         self.server = create_app(guard, "t0ken")
 
     def _endpoint(self, request: Any) -> Any:
         self.sent.append(request.content.decode())
+        if self.stream:
+            return httpx.Response(200, text=self.stream, headers={"content-type": "text/event-stream"})
         return httpx.Response(200, json=self.answer())
 
     async def _post(self, app: Any, path: str, body: Any, headers: Any) -> Any:

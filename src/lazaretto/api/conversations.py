@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,7 +93,7 @@ class _ErasedError(Exception):
         """Whether it was held then."""
 
 
-def _held_when_erased(guard: Guard, item: str) -> bool | None:
+def held_when_erased(guard: Guard, item: str) -> bool | None:
     """Whether an item was held when it was erased; None where it was not erased."""
     erased = list(guard.ledger.events(subject=item, kinds=(EventKind.ERASED,)))
     return any((event.body or {}).get("held", False) for event in erased) if erased else None
@@ -123,6 +124,14 @@ def _read_again(guard: Guard, passage: Passage, agent: str, item: str, principal
     guard.ledger.append([Draft(EventKind.RETRIEVED, item, agent, principal_body(principal)), *known])
 
 
+def read_kept(guard: Guard, items: Sequence[str], agent: str, principal: str | None) -> None:
+    """Note that an agent is shown items that an endpoint kept, where they are not in its mind already."""
+    body, asked = principal_body(principal), bool(guard.policy.actions)
+    found = guard.ledger.items(ids=items, any_state=True, limit=None) if items else []
+    new = [item.id for item in found if is_reading(item) and not (asked and guard.actions.has_in_mind(agent, item.id))]
+    guard.ledger.append([Draft(EventKind.RETRIEVED, item, agent, body) for item in new])
+
+
 async def _decision(guard: Guard, passage: Passage, agent: str, conversation: str, principal: str | None) -> Decision:
     """The decision about a passage, the recorded one where there is one; not one that a broken gate brought about."""
     name = _name_of(passage, agent, conversation, principal)
@@ -136,7 +145,7 @@ async def _decision(guard: Guard, passage: Passage, agent: str, conversation: st
                 once=once, principal=principal, tool=passage.tool or passage.called_tool or None, answer=passage.answer,
             )  # fmt: skip
         except InputError as error:
-            held = await asyncio.to_thread(_held_when_erased, guard, id_once(guard.ledger.namespace, once))
+            held = await asyncio.to_thread(held_when_erased, guard, id_once(guard.ledger.namespace, once))
             if error.field != "once" or held is None:
                 raise
             raise _ErasedError(held) from None

@@ -317,6 +317,10 @@ class ProxySources:
     document: Annotated[SourceClass, Field(description="Documents, files, pictures and fields nobody here knows.")] = (
         SourceClass.UNTRUSTED_DOCUMENT
     )
+    kept_by_endpoint: Annotated[
+        Literal["refuse", "pass"],
+        Field(description="A request that names what the endpoint keeps and this proxy did not judge (docs/proxy.md)."),
+    ] = "refuse"
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,6 +140,8 @@ class Proxy:
         except Refused as refused:
             return _json(dialect.fault(str(refused), "content_refused"), 400)
         headers = {"x-lazaretto-judged": str(counts.judged), "x-lazaretto-withheld": str(counts.withheld)}
+        if counts.unread:
+            headers["x-lazaretto-unread"] = ", ".join(counts.unread)
         call = _Call(request, path, dialect, body, auditor, headers)
         return await (self._stream(call) if body.get("stream") is True else self._whole(call))
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import orjson
 
 from lazaretto.api.conversations import JudgedPassage, Passage, has_heard, judge
-from lazaretto.api.proxy.dialects import Dialect, dicts
+from lazaretto.api.offered_tools import leave_out
+from lazaretto.api.proxy.dialects import Dialect, Responses, dicts
+from lazaretto.api.proxy.kept_answers import before_it_is_sent, note_answer
 from lazaretto.api.proxy.passages import (
     COULD_NOT,
     MARK,
@@ -56,6 +58,8 @@ class PartCounts:
 
     judged: int
     withheld: int
+    unread: tuple[str, ...] = ()
+    """Fields that bring in what the endpoint keeps and nobody here read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +73,17 @@ class ConversationAuditor:
     conversation: str = ""
     user_source: str = ""
     """A lower source for the role user, by a header."""
+    passed: list[str] = field(default_factory=list)
+    """Items of this request and its answer that may be read."""
 
     async def asked(self, body: Json) -> PartCounts:
         """Put notices in place of parts that may not be read; ``Refused`` if the crew's own words may not be."""
-        sources = self.guard.policy.proxy
+        sources, unread = self.guard.policy.proxy, tuple[str, ...]()
+        if self.dialect.name == Responses.name:
+            unread, held = await before_it_is_sent(self.guard, body, self.agent, self.principal)
+            if held:
+                why = "Something in the conversation that the endpoint keeps was found harmful: begin a new one."
+                raise Refused(JudgedPassage(held, False, "held:since", why))
         if self.user_source:
             lower = marked_source({MARK: self.user_source}, sources.user) or sources.user
             sources = replace(sources, user=lower)
@@ -81,6 +92,7 @@ class ConversationAuditor:
             for key in ("messages", "input", "system", "prompt", "prediction", "documents")
             if isinstance(body.get(key), (list, dict))
         )
+        named += await leave_out(self.guard, body)
         units = [unit for unit in self.dialect.asked(body, sources) if self._says_something(unit, frozenset())]
         if self.guard.policy.actions:
             unknown = frozenset(
@@ -94,7 +106,7 @@ class ConversationAuditor:
             if result.changed:
                 unit.put(result.value if result.whole is None else unit.instead(result.whole))
                 changed += 1
-        return PartCounts(len(units) + named, changed + named)
+        return PartCounts(len(units) + named, changed + named, unread)
 
     async def _of_history(self, unit: Unit, unknown: frozenset[str]) -> Unit:
         """A part of a request, where calls are asked about. A history comes from wherever it was stored: words of the
@@ -136,13 +148,15 @@ class ConversationAuditor:
             run = []
         return made
 
-    async def _held_together(self, texts: Sequence[str], channel: Channel) -> str | None:
+    async def _held_together(
+        self, texts: Sequence[str], channel: Channel, source: SourceClass | None = None
+    ) -> str | None:
         """The notice for texts that may not be read side by side. Nothing is recorded of texts that may: their
         words are on record already."""
         text = "\n".join(text for text in texts if text.strip())
         if sum(bool(text.strip()) for text in texts) < 2 or len(text) > MOST_TOGETHER:
             return None
-        held = await self._held_if_read(text, channel, self.guard.policy.proxy.document)
+        held = await self._held_if_read(text, channel, source or self.guard.policy.proxy.document)
         return None if held is None else notice(held)
 
     async def _held_if_read(self, text: str, channel: Channel, source: SourceClass) -> JudgedPassage | None:
@@ -161,9 +175,18 @@ class ConversationAuditor:
 
     async def answered(self, body: Json, known: frozenset[str], request: Json) -> Json:
         """The answer as the agent may have it; ``known``: strings of the request, which endpoints repeat."""
-        done = await self._judged(body, known)
+        done, unchanged = await self._judged(body, known)
         refused = await self.may_call(calls_in(done), request)
-        return done if refused is None else self.dialect.withhold(done, refused)
+        if refused is not None:
+            return self.dialect.withhold(done, refused)
+        if unchanged:
+            await self._note(request, done)
+        return done
+
+    async def _note(self, request: Json, answer: Any) -> None:
+        """Note an answer that passed, where an endpoint keeps answers."""
+        if self.dialect.name == Responses.name:
+            await asyncio.to_thread(note_answer, self.guard, request, answer, self.agent, self.passed)
 
     async def may_call(self, calls: Sequence[ToolCall], request: Json) -> str | None:
         """The words to say in place of an answer with a call that may not be made; None where all may.
@@ -186,7 +209,8 @@ class ConversationAuditor:
                 self.guard.actions.has_called(self.agent, *call)
         return "\n".join(notices) or None
 
-    async def _judged(self, body: Json, known: frozenset[str]) -> Json:
+    async def _judged(self, body: Json, known: frozenset[str]) -> tuple[Json, bool]:
+        """The answer as it may be handed on, and whether that is the whole answer as it was."""
         found = self.dialect.answered(body, self.guard.policy.proxy)
         echoes = [(unit, frozenset() if unit.rewritable else known) for unit in found]
         kept = [(unit, echo) for unit, echo in echoes if self._says_something(unit, echo)]
@@ -194,14 +218,19 @@ class ConversationAuditor:
         try:
             done = await asyncio.gather(*(self._unit(unit, stop=True, known=echo, now=True) for unit, echo in kept))
         except Refused as refused:
-            return self.dialect.withhold(body, notice(refused.verdict))
+            return self.dialect.withhold(body, notice(refused.verdict)), False
         for unit, result in zip(units, done, strict=True):
             if not result.changed:
                 continue
             if result.whole is not None or not all(_may_be_rewritten(path) for path, _ in result.changed):
-                return self.dialect.withhold(body, COULD_NOT)
+                return self.dialect.withhold(body, COULD_NOT), False
             unit.put(result.value)
-        return body
+        spoken = [unit.value for unit in units if unit.by_model and _is_spoken(unit.value)]
+        texts = [read_strings(value, self._left_out(frozenset())).text for value in spoken]
+        held = await self._held_together(texts, Channel.MESSAGE, self.guard.policy.proxy.assistant)
+        if held is not None:
+            return self.dialect.withhold(body, held), False
+        return body, not any(result.changed for result in done)
 
     async def fault(self, content: bytes) -> Json:
         """An error of the endpoint as the agent may read it."""
@@ -224,7 +253,10 @@ class ConversationAuditor:
     async def streamed(self, stream: StreamTexts, events: Sequence[Json], request: Json) -> str | None:
         """The words to say in place of a stream that may not be passed on; None where it may."""
         held = await self._held(stream)
-        return held if held is not None else await self.may_call(calls_in_stream(events), request)
+        held = held if held is not None else await self.may_call(calls_in_stream(events), request)
+        if held is None:
+            await self._note(request, next((found for event in events[::-1] if (found := event.get("response"))), None))
+        return held
 
     async def _held(self, stream: StreamTexts) -> str | None:
         if stream.unread:
@@ -238,6 +270,8 @@ class ConversationAuditor:
         ]
         verdicts: Sequence[JudgedPassage] = await asyncio.gather(*map(self._judge, passages))
         held = next((notice(verdict) for verdict in verdicts if not verdict.allowed), None)
+        if held is None:
+            held = await self._held_together(stream.texts, Channel.MESSAGE, sources.assistant)
         if held is None and self.guard.policy.actions:
             for words in (*stream.texts, stream.rest):
                 self.guard.actions.has_said(self.agent, words)
@@ -259,9 +293,12 @@ class ConversationAuditor:
         return leave if known else table
 
     async def _judge(self, passage: Passage) -> JudgedPassage:
-        return await judge(
+        verdict = await judge(
             self.guard, passage, agent=self.agent, conversation=self.conversation, principal=self.principal
         )
+        if verdict.allowed and verdict.item:
+            self.passed.append(verdict.item)
+        return verdict
 
     def _channel(self, unit: Unit, words: str) -> Channel:
         """How a part of a request is read. If calls are asked about, earlier words of the model that it did not answer
@@ -320,6 +357,11 @@ def notice(verdict: JudgedPassage | None) -> str:
     if verdict is None:
         return COULD_NOT
     return verdict.replacement or f"[withheld by Lazaretto: {verdict.rule}, {verdict.item}]"
+
+
+def _is_spoken(value: Any) -> bool:
+    """Whether a part of an answer is text of the model's, which clients put together with that of other parts."""
+    return isinstance(value, dict) and value.get("type") in ("message", "text")
 
 
 def _may_be_rewritten(path: Path) -> bool:

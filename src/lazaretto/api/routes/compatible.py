@@ -16,6 +16,7 @@ from lazaretto.api.access import Caller
 from lazaretto.api.answers import ERRORS, answer
 from lazaretto.api.callers import Anyone, TheGuard, claimed
 from lazaretto.api.conversations import JudgedPassage, Passage, judge
+from lazaretto.api.offered_tools import faults_of
 from lazaretto.api.proxy.dialects import dicts
 from lazaretto.api.proxy.passages import CalledTools
 from lazaretto.api.requests import MOST_AT_ONCE
@@ -184,6 +185,7 @@ class GuardrailBody(BaseModel):
     input_type: Literal["request", "response"]
     texts: list[str] | None = None
     images: list[str] | None = None
+    tools: list[Any] | None = None
     tool_calls: list[dict[str, Any]] | None = None
     structured_messages: list[dict[str, Any]] | None = None
     litellm_trace_id: str | None = None
@@ -211,6 +213,8 @@ async def litellm_guardrail(body: GuardrailBody, request: Request, guard: TheGua
     who = claim.principal
     if not vouched and caller.identity.kind is ProvedBy.OPERATOR:
         who = f"{CLAIMED}{_alias(body) or caller.name}/{agent}"
+    for place, fault in (await faults_of(guard, body.tools)).items():
+        return answer({"action": "BLOCKED", "blocked_reason": f"tools.{place}: {fault}", "texts": None})
     texts, messages = body.texts or [], body.structured_messages or []
     from_tools = _tool_texts(messages)
     passages = [

@@ -1,0 +1,99 @@
+"""Parts of a conversation that an endpoint keeps and a request only names: ``previous_response_id``, ids of items.
+
+The proxy notes in the ledger which answers passed here, with the items of their requests. An answer of its own may be
+continued, as long as nothing in it is held; anything else that the endpoint keeps was read by nobody here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from lazaretto.api.conversations import held_when_erased, read_kept
+from lazaretto.api.proxy.passages import Json
+from lazaretto.errors import InputError
+from lazaretto.guard import Guard
+from lazaretto.types import Draft, Event, EventKind
+
+_PREFIX = "endpoint_keeps:"
+_ENDED = (None, "completed", "incomplete")
+"""States of an answer that has come to its end: what an answer in the background will say was not read."""
+_MOST_TURNS = 1_000
+"""Answers that are followed back from one that is continued."""
+_FIX = "Send the conversation itself as 'input', or set proxy.kept_by_endpoint = \"pass\" in the policy"
+
+
+async def before_it_is_sent(guard: Guard, body: Json, agent: str, principal: str) -> tuple[tuple[str, ...], str]:
+    """The fields of a request that bring in what nobody here read, and an item on the way that is held now, or nothing.
+    ``InputError`` for such a field where the policy does not let it pass."""
+    unread = ["prompt"] if body.get("prompt") else []
+    passes = guard.policy.proxy.kept_by_endpoint == "pass" or guard.policy.mode == "observe"
+    items: dict[str, None] = {}
+    for field, name in _named(body):
+        turns = await asyncio.to_thread(_turns, guard, name) if name else []
+        if not turns and not passes:
+            raise InputError(field, "names what the endpoint keeps and this proxy did not judge", _FIX)
+        unread += [] if turns else [field]
+        items |= dict.fromkeys(item for turn in turns for item in (turn.body or {}).get("items", ()))
+        if turns and (guard.policy.actions or turns[0].agent != agent):
+            await asyncio.to_thread(read_kept, guard, list(items), agent, principal)
+    return tuple(dict.fromkeys(unread)), await asyncio.to_thread(_held_now, guard, list(items))
+
+
+def note_answer(guard: Guard, request: Json, answer: Any, agent: str, items: Sequence[str]) -> None:
+    """Note an answer that passed, with the items of its request and of its own."""
+    if not isinstance(answer, dict) or request.get("store") is False or answer.get("status") not in _ENDED:
+        return
+    output = answer.get("output")
+    names = [answer.get("id"), *(item.get("id") for item in output or () if isinstance(item, dict))]
+    before = next((_subject(name) for field, name in _named(request) if field == "previous_response_id" and name), "")
+    body = {"items": list(dict.fromkeys(items)), **({"before": before} if before else {})}
+    subjects = dict.fromkeys(_subject(name) for name in names if isinstance(name, str) and name)
+    if subjects:
+        guard.ledger.append([Draft(EventKind.NOTED, subject, agent, body) for subject in subjects])
+
+
+def _named(body: Json) -> Iterator[tuple[str, str]]:
+    """The fields of a request that name what the endpoint keeps, each with the name of an answer or item, if any."""
+    if (before := body.get("previous_response_id")) is not None:
+        yield "previous_response_id", before if isinstance(before, str) else ""
+    if body.get("conversation") is not None:
+        yield "conversation", ""
+    given = body.get("input")
+    for place, item in enumerate(given if isinstance(given, list) else ()):
+        bare = isinstance(item, dict) and set(item) <= {"id", "type"} and "id" in item
+        if bare and item.get("type") in (None, "item_reference"):
+            yield f"input.{place}", item["id"] if isinstance(item["id"], str) else ""
+
+
+def _turns(guard: Guard, name: str) -> list[Event]:
+    """The notes of an answer and of those before it, the latest first; none where it did not pass here."""
+    found, subject = list[Event](), _subject(name)
+    while subject and len(found) < _MOST_TURNS:
+        notes = list(guard.ledger.events(subject=subject, kinds=(EventKind.NOTED,)))
+        if not notes:
+            return []
+        found.append(notes[-1])
+        subject = str((notes[-1].body or {}).get("before", ""))
+    return found
+
+
+def _held_now(guard: Guard, items: Sequence[str]) -> str:
+    """The first of some items that is held now, or was when it was erased."""
+    if guard.policy.mode == "observe":
+        return ""
+    states = guard.ledger.states(items)
+    return next(
+        (
+            item
+            for item, state in states.items()
+            if state.held or (state.erased and held_when_erased(guard, item))
+        ),
+        "",
+    )  # fmt: skip
+
+
+def _subject(name: str) -> str:
+    return _PREFIX + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
