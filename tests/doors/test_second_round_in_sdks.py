@@ -525,11 +525,7 @@ async def mem0_a_vector_without_a_fact_is_inserted(folder: Path) -> bool:
         return "v" in kept.kept
 
 
-OPEN = frozenset(
-    {
-        "adk_a_state_speaks_as_the_operator",
-    }
-)
+OPEN = frozenset({})
 """Cases that are known to fail."""
 
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
@@ -35,6 +36,8 @@ Judge = Callable[[str], Awaitable[str]]
 _ROLES = ("user", "model", None)
 _MEMORIES = ("<PAST_CONVERSATIONS>", "</PAST_CONVERSATIONS>")
 """Around the memories that ADK's ``PreloadMemoryTool`` puts before a model; in some versions into its instruction."""
+_LONG, _WORDS = 12, 3
+"""Characters or words from which a value of a session's state is looked for in an instruction."""
 
 
 async def cleaned_parts(border: Border, content: Any, judge: Judge, agent: str) -> Any:
@@ -134,6 +137,29 @@ def _let_go_of_results(tool: Any) -> None:
             tool.run_async = _Copying(tool, known)
 
 
+def _state_of(context: Any) -> list[str]:
+    """The values in a session's state that are long enough to say something, or to name an account."""
+    state = getattr(context, "state", None)
+    values = state.to_dict().values() if hasattr(state, "to_dict") else ()
+    texts = [str(value) for value in values]
+    return [text for text in texts if len(text) >= _LONG or len(text.split()) >= _WORDS]
+
+
+def _brought(text: str, state: Sequence[str]) -> list[tuple[int, int]]:
+    """The stretches of an instruction that are not its author's: memories, and values of the state."""
+    begin, end = text.find(_MEMORIES[0]), text.rfind(_MEMORIES[1])
+    found = [(begin, end if end > begin else len(text))] if begin >= 0 else []
+    for value in state:
+        found += [(match.start(), match.end()) for match in re.finditer(re.escape(value), text)]
+    joined = list[tuple[int, int]]()
+    for start, stop in sorted(found):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(stop, joined[-1][1])
+        else:
+            joined.append((start, stop))
+    return joined
+
+
 class GuardPlugin(BasePlugin):
     """Judges messages of users, inputs and answers of models, and results of tools, for all agents of a runner.
 
@@ -158,7 +184,7 @@ class GuardPlugin(BasePlugin):
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> Any:
         """Judge the input of a model, which includes messages of other agents."""
         agent = agent_name(callback_context.agent_name)
-        await self._judge_instruction(llm_request.config, agent)
+        await self._judge_instruction(llm_request.config, agent, _state_of(callback_context))
         for place, content in enumerate(llm_request.contents):
 
             async def judge(text: str, by: Any = content.role) -> str:
@@ -167,22 +193,20 @@ class GuardPlugin(BasePlugin):
             llm_request.contents[place] = await cleaned_parts(self._border, still(content), judge, agent)
         return None
 
-    async def _judge_instruction(self, config: Any, agent: str) -> None:
-        """Judge the system instruction. Memories that ADK put into it are documents, not the operator's words."""
+    async def _judge_instruction(self, config: Any, agent: str, state: Sequence[str]) -> None:
+        """Judge the system instruction. Memories and values of the session's state that ADK put into it are documents,
+        not the operator's words: tools write them."""
         instruction = getattr(config, "system_instruction", None)
         if instruction is None:
             return
 
         async def judge(text: str) -> str:
-            begin, end = text.find(_MEMORIES[0]), text.rfind(_MEMORIES[1])
-            begin = begin if begin >= 0 else len(text)
-            end = end if end > begin else len(text)
-            parts = (
-                await self._border.system(text[:begin], agent=agent),
-                await self._border.document(text[begin:end], agent=agent),
-                await self._border.system(text[end:], agent=agent),
-            )
-            return "".join(parts)
+            parts, last = list[str](), 0
+            for begin, end in _brought(text, state):
+                parts.append(await self._border.system(text[last:begin], agent=agent))
+                parts.append(await self._border.document(text[begin:end], agent=agent))
+                last = end
+            return "".join([*parts, await self._border.system(text[last:], agent=agent)])
 
         config.system_instruction = await self._border.cleaned(still(instruction), judge, agent=agent)
 
