@@ -26,7 +26,7 @@ from lazaretto.mcp.gateway import Gateway
 from lazaretto.mcp.results import Results
 from lazaretto.types import Channel, SourceClass
 
-from .world import ASKING, TEA, Case, Cases, O, call, model, tool, user, world_of
+from .world import ASKING, PAY, TEA, Case, Cases, O, call, model, tool, user, world_of
 
 CASES = Cases()
 OURS, THEIRS = "GB29NWBK60161331926819", "US133000000121212121212"
@@ -420,6 +420,16 @@ async def a_history_goes_on_after_a_restart_without_what_was_erased(folder: Path
     async with world_of(folder) as world:
         await loaded(world, *TALK, AIMessage("You are welcome."))
         return bool(world.items("thanks")) and bool(world.items("You are welcome."))
+
+
+@CASES.honest
+async def another_worker_of_the_crew_read_the_users_words(folder: Path) -> bool:
+    """Two processes serve one conversation by turns, and the second has looked for words of people before."""
+    async with world_of(folder, ASKING) as first, world_of(folder, ASKING) as second:
+        await loaded(second, HumanMessage("good morning"), AIMessage("hello"), HumanMessage("how are you?"))
+        await loaded(first, HumanMessage(PAY))
+        await loaded(second, HumanMessage(PAY), AIMessage("fine"), HumanMessage("thanks"))
+        return {item.source for item in second.items("invoice 118")} == {SourceClass.DIRECT_USER}
 
 
 @CASES.honest

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from lazaretto.guard import Guard
 from lazaretto.identity import ORDERS
-from lazaretto.types import Channel
+from lazaretto.ledger.reader import Tail
+from lazaretto.types import Channel, EventKind, SourceClass
 
 _KEPT = 10_000
 
@@ -24,9 +25,9 @@ class PeoplesWords:
     def __init__(self) -> None:
         self._heard: OrderedDict[str, None] = OrderedDict()
         self._stored: OrderedDict[str, None] = OrderedDict()
-        self._looked_back = False
-        """Whether the ledger was searched for earlier words of people."""
-        self._lock = threading.Lock()
+        self._tail: Tail | None = None
+        """Follows the ledger, once it was searched for earlier words of people."""
+        self._lock, self._following = threading.Lock(), threading.Lock()
 
     def note(self, text: str) -> None:
         """Remember a new text of the user or operator."""
@@ -42,18 +43,26 @@ class PeoplesWords:
             return _digest(text) in self._stored
 
     async def has(self, guard: Guard, text: str) -> bool:
-        """Whether a text was the user's or operator's when it was new, also in an earlier process."""
-        if self._knows(text):
-            return True
-        if not self._looked_back:
-            self._looked_back = True
-            recorded = await asyncio.to_thread(
-                lambda: guard.ledger.items(channel=Channel.MESSAGE, any_state=True, limit=_KEPT)
-            )
-            for item in recorded:
-                if item.source in ORDERS:
-                    self.note(item.text)
+        """Whether a text was the user's or operator's when it was new, also in an earlier or another process."""
+        if not self._knows(text):
+            await asyncio.to_thread(self._look, guard)
         return self._knows(text)
+
+    def _look(self, guard: Guard) -> None:
+        """Take in the words of people that the ledger has and this process did not read."""
+        with self._following:
+            if self._tail is None:
+                self._tail = Tail(guard.ledger, (EventKind.SEEN,), back=0)
+                list(self._tail.new())  # to the end; before that, what the items say
+                recorded = guard.ledger.items(channel=Channel.MESSAGE, any_state=True, limit=_KEPT)
+                words = [(item.source, item.text) for item in recorded]
+            else:
+                bodies = [event.body or {} for event in self._tail.new()]
+                found = [body for body in bodies if body.get("channel") == Channel.MESSAGE.value]
+                words = [(SourceClass(body["source"]), str(body.get("text", ""))) for body in found]
+            for source, text in words:
+                if source in ORDERS:
+                    self.note(text)
 
     def _knows(self, text: str) -> bool:
         with self._lock:
