@@ -266,6 +266,43 @@ async def a_streamed_response_is_continued(folder: Path) -> bool:
         return "Tea is at four." in first.text and answered.status_code == 200
 
 
+@CASES.attack
+async def an_answer_of_an_unread_conversation_is_continued(folder: Path) -> bool:
+    async with world_of(folder, {**POLICY, "proxy": {"kept_by_endpoint": "pass"}}) as world:
+        world.answer = response
+        await world.ask(RESPONSES, {"input": "hi", "conversation": "conv_1"})
+    async with world_of(folder) as world:
+        world.answer = lambda: response("resp_2")
+        answered = await world.ask(RESPONSES, {"input": "go on", "previous_response_id": "resp_1"})
+        return answered.status_code != 200 and not world.sent
+
+
+@CASES.attack
+async def an_item_is_named_whose_request_was_found_harmful_since(folder: Path) -> bool:
+    async with world_of(folder) as world:
+        world.answer = response
+        await world.ask(
+            RESPONSES, {"input": [user("hi"), {"type": "function_call_output", "call_id": "c", "output": TEA}]}
+        )
+        world.answer = lambda: response("resp_2")
+        reference = {"type": "item_reference", "id": "msg_resp_1"}
+        await world.ask(RESPONSES, {"input": [reference, user("go on")]})
+        await world.guard.label(world.items(TEA)[0].id, "harmful", by="bo")
+        answered = await world.ask(RESPONSES, {"input": "go on", "previous_response_id": "resp_2"})
+        return answered.status_code != 200 and len(world.sent) == 2
+
+
+@CASES.honest
+async def an_item_of_this_proxys_answers_is_named(folder: Path) -> bool:
+    """Some clients name all earlier items by their ids."""
+    async with world_of(folder) as world:
+        world.answer = response
+        await world.ask(RESPONSES, {"input": "hi"})
+        items = [user("hi"), {"type": "item_reference", "id": "msg_resp_1"}, user("go on")]
+        answered = await world.ask(RESPONSES, {"input": items})
+        return answered.status_code == 200 and "msg_resp_1" in world.sent[-1]
+
+
 @CASES.honest
 async def a_response_of_this_proxy_is_continued(folder: Path) -> bool:
     async with world_of(folder) as world:

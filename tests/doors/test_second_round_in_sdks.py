@@ -307,6 +307,19 @@ async def framework_found_pages_speak_as_the_user(folder: Path) -> bool:
         return not is_persons(guard, BILL)
 
 
+@CASES.attack
+async def framework_found_pages_are_stored_and_speak_then(folder: Path) -> bool:
+    with crew(folder) as guard:
+        inner = Kept()
+        inner.store_context_messages = True
+        agent = agent_of(guard, inner=inner)
+        agent.context_providers = [Pages(says("user", PAY)), *agent.context_providers]
+        session = agent.create_session()
+        for words in ("hello", "thanks"):
+            await agent.run(words, session=session)
+        return not is_persons(guard, BILL)
+
+
 @CASES.honest
 async def framework_found_pages_are_read(folder: Path) -> bool:
     with crew(folder) as guard:

@@ -235,5 +235,8 @@ class GuardedHistory(HistoryProvider):
 
     async def save_messages(self, session_id: str | None, messages: Sequence[Message], **more: Any) -> None:
         """Keep messages, with notices in place of held parts."""
-        done = [await cleaned_message(self._border, message) for message in still(list(messages))]
+        done = [
+            await cleaned_message(self._border, message, past=_ATTRIBUTION in message.additional_properties or None)
+            for message in still(list(messages))
+        ]
         await self._history.save_messages(session_id, done, **more)

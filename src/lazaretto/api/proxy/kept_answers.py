@@ -48,8 +48,10 @@ def note_answer(guard: Guard, request: Json, answer: Any, agent: str, items: Seq
         return
     output = answer.get("output")
     names = [answer.get("id"), *(item.get("id") for item in output or () if isinstance(item, dict))]
-    before = next((_subject(name) for field, name in _named(request) if field == "previous_response_id" and name), "")
-    body = {"items": list(dict.fromkeys(items)), **({"before": before} if before else {})}
+    named = list(_named(request))
+    if not all(name for _, name in named):
+        return  # it goes on with a conversation that nobody read
+    body = {"items": list(dict.fromkeys(items)), "before": [_subject(name) for _, name in named]}
     subjects = dict.fromkeys(_subject(name) for name in names if isinstance(name, str) and name)
     if subjects:
         guard.ledger.append([Draft(EventKind.NOTED, subject, agent, body) for subject in subjects])
@@ -69,14 +71,16 @@ def _named(body: Json) -> Iterator[tuple[str, str]]:
 
 
 def _turns(guard: Guard, name: str) -> list[Event]:
-    """The notes of an answer and of those before it, the latest first; none where it did not pass here."""
-    found, subject = list[Event](), _subject(name)
-    while subject and len(found) < _MOST_TURNS:
-        notes = list(guard.ledger.events(subject=subject, kinds=(EventKind.NOTED,)))
+    """The notes of an answer and of those that it rests on, the latest first; none where one of them did not pass
+    here."""
+    found, waiting, seen = list[Event](), [_subject(name)], {_subject(name)}
+    while waiting and len(found) < _MOST_TURNS:
+        notes = list(guard.ledger.events(subject=waiting.pop(0), kinds=(EventKind.NOTED,)))
         if not notes:
             return []
         found.append(notes[-1])
-        subject = str((notes[-1].body or {}).get("before", ""))
+        before = [subject for subject in (notes[-1].body or {}).get("before", ()) if subject not in seen]
+        waiting, seen = [*waiting, *before], seen | {*before}
     return found
 
 
