@@ -135,7 +135,7 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
         vouches for the agent's name (``process:<agent>``).
 
         ``tool`` is the tool that answered with it. It is on record with the item, and no other tool of the crew's own
-        changes what was noted from it where something is at stake (docs/memory.md). Where the policy names it as a
+        changes what was noted from it where something is at stake (docs/claims.md). Where the policy names it as a
         directory, the whole values in its answer count as the crew's own before another tool is called
         (docs/actions.md); ``answer`` is the answer as data, where ``text`` has only its words.
 
