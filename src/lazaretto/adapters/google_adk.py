@@ -139,8 +139,8 @@ def _let_go_of_results(tool: Any) -> None:
 
 def _state_of(context: Any) -> list[str]:
     """The values in a session's state that are long enough to say something, or to name an account."""
-    state = getattr(context, "state", None)
-    values = state.to_dict().values() if hasattr(state, "to_dict") else ()
+    read: Any = getattr(getattr(context, "state", None), "to_dict", dict)
+    values = read().values()
     texts = [str(value) for value in values]
     return [text for text in texts if len(text) >= _LONG or len(text.split()) >= _WORDS]
 
