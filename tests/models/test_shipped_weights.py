@@ -21,7 +21,7 @@ LISTED = json.loads((SHIPPED / MANIFEST).read_text(encoding="utf-8"))
 
 def test_the_list_names_every_file_as_it_is() -> None:
     assert digests(SHIPPED) == LISTED, "run tools/weight_digests.py"
-    assert len([name for name in LISTED if name.endswith(".safetensors")]) == 9
+    assert len([name for name in LISTED if name.endswith(".safetensors")]) == 7
     assert list(damaged()) == []
 
 
@@ -73,16 +73,16 @@ def test_in_a_source_tree_the_fix_is_another(copied: Path, monkeypatch: pytest.M
 
 
 def test_swapped_missing_and_unlisted_files_are_refused(copied: Path) -> None:
-    jury = copied / "weights" / "jury"
-    shutil.copy(jury / "loose.safetensors", jury / "strict.safetensors")
-    with pytest.raises(ModelUnavailable, match=r"strict\.safetensors"):
-        read_checked(jury / "strict.safetensors", "the jury")
-    (jury / "loose.safetensors").unlink()
+    claims = copied / "weights" / "claims"
+    shutil.copy(claims / "second.safetensors", claims / "relation.safetensors")
+    with pytest.raises(ModelUnavailable, match=r"relation\.safetensors"):
+        read_checked(claims / "relation.safetensors", "the relation model")
+    (claims / "second.safetensors").unlink()
     with pytest.raises(ModelUnavailable, match="force-reinstall"):
-        read_checked(jury / "loose.safetensors", "the jury")
-    (jury / "other.json").write_text("{}")
+        read_checked(claims / "second.safetensors", "the relation model")
+    (claims / "other.json").write_text("{}")
     with pytest.raises(ModelUnavailable, match="not this version's"):
-        read_fitted(jury / "other.json", "the jury")
+        read_fitted(claims / "other.json", "the relation model")
 
 
 @pytest.mark.parametrize("content", [None, "", "[]", "{}"])
@@ -93,7 +93,7 @@ def test_without_the_list_nothing_is_read(content: str | None, copied: Path) -> 
     else:
         (copied / MANIFEST).write_text(content)
     with pytest.raises(ModelUnavailable, match="force-reinstall"):
-        read_checked(copied / "weights" / "screener" / "calibration.json", "the screener")
+        read_checked(copied / "weights" / "reading" / "orders.json", "the screener")
 
 
 @pytest.mark.parametrize("content", ["[]", "{}"])
@@ -128,9 +128,10 @@ for name in sys.argv[2:]:
     os._exit(0)
 """
 _OTHERS = {
-    "screener/screener.safetensors": "memory",
+    "reading/orders.json": "memory",
+    "reading/trunk.safetensors": "memory",
     "claims/quiet.safetensors": "memory",
-    "jury/loose.safetensors": "content",
+    "reading/jury.json": "content",
     "reader/with_jury.json": "content",
 }
 """A file of weights -> the gate that reads it."""

@@ -121,13 +121,6 @@ def test_emoji_are_read_as_words_and_not_as_ink():
     assert clean("plain words stay: 10 € and naïve") == "plain words stay: 10 € and naïve"
 
 
-def test_a_wider_window_holds_more_and_needs_fewer():
-    text = list(range(1000, 1800))
-    narrow, wide = (windows(InputKind.TEXT, text, [], 8, size) for size in (256, 512))
-    assert len(narrow) == 4 and len(wide) == 2
-    assert all(len(w.ids) <= 512 for w in wide) and wide[-1].text[1] == len(text)
-
-
 async def test_a_picture_that_goes_around_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("py3langid", reason="needs the gates extra")
     import io

@@ -19,6 +19,7 @@ from lazaretto.models.minilm.encoder import (
     pieces_of,
     shared_minilm,
     split_heads,
+    window_starts,
     window_texts,
 )
 
@@ -37,5 +38,6 @@ __all__ = [
     "pieces_of",
     "shared_minilm",
     "split_heads",
+    "window_starts",
     "window_texts",
 ]

@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-MANIFEST = Path(str(resources.files("lazaretto.models"))) / "weights" / "jury" / "jury.json"
+MANIFEST = Path(str(resources.files("lazaretto.models"))) / "weights" / "reading" / "jury.json"
 
 
 def tables(manifest: Mapping[str, Any]) -> dict[str, str]:
@@ -31,12 +31,8 @@ def _point(value: float) -> str:
 
 
 def _files(hashes: Mapping[str, str]) -> str:
-    what = {"strict": "names hazards", "loose": "another start, more weight on ranking; names benign contexts"}
-    form = "rank-20 adapter in eight bits, heads in half precision"
-    rows = [
-        f"| `{name}` | {form}; {what[name.split('.')[0]]} | `{digest}` |"
-        for name, digest in sorted(hashes.items(), reverse=True)
-    ]
+    form = "low-rank changes in eight bits, heads in half precision: orders, quiet lies, tools, Strict, Loose, hazards"
+    rows = [f"| `{name}` | {form}, contexts | `{digest}` |" for name, digest in sorted(hashes.items())]
     return "\n".join(["| file | what | sha256 |", "|---|---|---|", *rows])
 
 
