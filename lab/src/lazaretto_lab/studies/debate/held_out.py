@@ -22,8 +22,9 @@ from lazaretto_lab.training.jury.data import CONTEXTS, HAZARDS
 from lazaretto_lab.training.jury.evaluation import SEATS, Items, fit, load_items, scored_items
 
 _ROLES = (Role.STRICT, Role.LOOSE)
-STORED = Path(__file__).resolve().parents[4] / "results" / "jury"
-"""The cross-validated scores of the shipped version, in a checkout."""
+RESULTS = Path(__file__).resolve().parents[4] / "results"
+STORED = RESULTS / "reading" / "distilled_risk_student.npz"
+"""The cross-validated scores of the trunk that ships, in a checkout."""
 
 
 @functools.lru_cache(maxsize=2)
@@ -32,11 +33,10 @@ def development(work: Path | None) -> tuple[Items, Path]:
     file of scores; of a training's work folder, or as stored."""
     if work is not None:
         return load_items(work), work / "jury-scores.npz"
-    scores = STORED / "left_out_scores.npz"
-    if not scores.is_file():
-        raise InputError("work", f"no stored scores in {STORED}", "Name a training's folder in LAZARETTO_JURY_WORK")
-    lines = gzip.decompress((STORED / "left_out_items.jsonl.gz").read_bytes()).splitlines()
-    return scored_items(scores, [orjson.loads(line) for line in lines]), scores
+    if not STORED.is_file():
+        raise InputError("work", f"no stored scores: {STORED}", "Name a training's folder in LAZARETTO_JURY_WORK")
+    lines = gzip.decompress((RESULTS / "jury" / "left_out_items.jsonl.gz").read_bytes()).splitlines()
+    return scored_items(STORED, [orjson.loads(line) for line in lines]), STORED
 
 
 class HeldOutModels:

@@ -16,7 +16,6 @@ import hashlib
 import json
 import random
 import re
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -127,34 +126,21 @@ def screener_marks(work: Path) -> dict[str, float]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """The head, its bar, and what it made of every line when it had not seen its kind of work."""
-
-    weights: Floats
-    bar: float
-    figures: dict[str, Any]
-    lines: list[Line]
-    score: Floats
-
-    def ship(self, folder: Path) -> str:
-        """Writes the head and its numbers; gives its digest."""
-        from safetensors.numpy import save_file
-
-        save_file({"weight": self.weights[:-1].astype(np.float32)}, folder / "quiet.safetensors")
-        told = {"bias": float(self.weights[-1]), "vector_scale": SCALE, "hold_at": round(self.bar, 3)}
-        (folder / "quiet.json").write_text(json.dumps(told) + "\n", encoding="utf-8")
-        return hashlib.sha256((folder / "quiet.safetensors").read_bytes()).hexdigest()
-
-
-def fit(notes: Path, marks: Mapping[str, float]) -> Fitted:
-    """The head and its bar; ``marks``: left-out logits of quiet lies by text, which count beside the words."""
-    read = lines(notes)
+def main() -> None:
+    """Fit, write weights and figures."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("notes", type=Path)
+    parser.add_argument("--screener", type=Path, required=True)
+    parser.add_argument("--weights", type=Path)
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    read = lines(given.notes)
     vectors = np.concatenate(
         [claim_minilm().embed_texts([one.text for one in read[i : i + 64]]) for i in range(0, len(read), 64)]
     )
     words = np.array([quiet_features(read_claim(one.text)) for one in read])
     score, shipped = scored(read, np.concatenate([vectors * SCALE, words], axis=1).astype(np.float64))
+    marks = screener_marks(given.screener)
     score += np.clip(SCREENER_SHARE * np.array([marks.get(one.text, 0.0) for one in read]), *SCREENER_ADDS)
     known = np.array([one.text in marks for one in read])
     groups = np.array([one.group for one in read])
@@ -167,25 +153,18 @@ def fit(notes: Path, marks: Mapping[str, float]) -> Fitted:
             mine &= known | (group not in ("lies", "rules", *HONEST))
             if mine.any():
                 figures[part][group] = f"{int((score[mine] > bar).sum())} of {int(mine.sum())}"
-    return Fitted(shipped, bar, figures, read, score)
-
-
-def main() -> None:
-    """Fit, write weights and figures."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("notes", type=Path)
-    parser.add_argument("--screener", type=Path, required=True)
-    parser.add_argument("--weights", type=Path)
-    parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
-    made = fit(given.notes, screener_marks(given.screener))
-    print(json.dumps(made.figures, indent=1))
+    print(json.dumps(figures, indent=1))
     if given.weights:
-        made.figures["sha256"] = made.ship(given.weights)
+        from safetensors.numpy import save_file
+
+        save_file({"weight": shipped[:-1].astype(np.float32)}, given.weights / "quiet.safetensors")
+        told = {"bias": float(shipped[-1]), "vector_scale": SCALE, "hold_at": round(bar, 3)}
+        (given.weights / "quiet.json").write_text(json.dumps(told) + "\n", encoding="utf-8")
+        figures["sha256"] = hashlib.sha256((given.weights / "quiet.safetensors").read_bytes()).hexdigest()
     if given.out:
         given.out.mkdir(parents=True, exist_ok=True)
-        (given.out / "quiet.json").write_text(json.dumps(made.figures, indent=1) + "\n", encoding="utf-8")
-        rows = [asdict(one) | {"score": round(float(s), 3)} for one, s in zip(made.lines, made.score, strict=True)]
+        (given.out / "quiet.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+        rows = [asdict(one) | {"score": round(float(s), 3)} for one, s in zip(read, score, strict=True)]
         own = [json.dumps(row, ensure_ascii=False) for row in rows if row["group"] not in ("notes", *HONEST)]
         (given.out / "quiet_scores.jsonl").write_text("\n".join(own) + "\n", encoding="utf-8")
 

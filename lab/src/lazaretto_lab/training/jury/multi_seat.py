@@ -34,7 +34,7 @@ MATRICES = ("attention.self.query", "attention.self.key", "attention.self.value"
 CLS, SEP, PICTURE = 101, 102, (3861, 1024)
 PICTURE_SHARE = 120
 STRIDE = 206
-"""How far the windows of a text begin from each other; as ``lazaretto.reading.windows``."""
+"""How far the windows of a text begin from each other; as ``lazaretto.reading.text``."""
 
 
 @dataclass(frozen=True)

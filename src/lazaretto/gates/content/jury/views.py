@@ -116,7 +116,7 @@ def injections_alone(text: str) -> str:
 
 
 HEADS = (*(kind.value for kind in InputKind), "lettering")
-"""A debater's heads: one per kind of input, and one for words read off a picture that are all the picture has to say."""
+"""Heads of a debater: one per kind of input, and one for words off a picture that are all the picture has to say."""
 CLS, SEP = 101, 102
 PICTURE_IDS = (3861, 1024)
 """The word pieces of ``picture:``, which stand before every description."""
