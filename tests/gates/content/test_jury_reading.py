@@ -8,7 +8,6 @@ from lazaretto.gates.content.jury.views import (
     CLS,
     PICTURE_IDS,
     SEP,
-    WINDOW,
     clean,
     compose,
     content_views,
@@ -17,6 +16,7 @@ from lazaretto.gates.content.jury.views import (
 )
 from lazaretto.gates.content.records import PLACEHOLDER, Content, InputKind, PreparedContent
 from lazaretto.models.language import language_of
+from lazaretto.models.minilm import WINDOW_TOKENS
 
 
 def test_clean_removes_what_follows_the_describer_and_keeps_the_words():
@@ -31,7 +31,7 @@ def test_windows_fit_cover_and_are_well_formed(kind, text, picture):
     words, scene = list(range(1000, 1000 + text)), list(range(5000, 5000 + picture))
     made = windows(kind, words, scene, 1000)
     for window in made:
-        assert len(window.ids) <= WINDOW
+        assert len(window.ids) <= WINDOW_TOKENS
         assert window.ids[0] == CLS and window.ids[-1] == SEP
         held = window.ids[window.text_at : window.text_at + window.text[1] - window.text[0]]
         assert list(held) == words[window.text[0] : window.text[1]]

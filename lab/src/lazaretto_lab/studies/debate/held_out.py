@@ -2,7 +2,7 @@
 
 ``training.jury.train`` leaves a work folder with ``examples.jsonl`` and ``jury-scores.npz``: for each fold the logits
 of models that missed it. Calibration, debate weights and bars of a fold come from the other folds, and the ordinary
-debate runs on top. Those of the shipped version are stored (``lab/results/jury``), so no training is needed.
+debate runs on top. Those of the jury of two networks (version 3) are stored (``lab/results/jury``), so no training is needed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from lazaretto_lab.training.jury.data import CONTEXTS, HAZARDS
 from lazaretto_lab.training.jury.evaluation import SEATS, Items, fit, load_items, scored_items
 
 _ROLES = (Role.STRICT, Role.LOOSE)
-RESULTS = Path(__file__).resolve().parents[4] / "results"
-STORED = RESULTS / "reading" / "distilled_risk_student.npz"
-"""The cross-validated scores of the trunk that ships, in a checkout."""
+STORED = Path(__file__).resolve().parents[4] / "results" / "jury"
+"""The items, and the cross-validated scores of the jury of two networks, in a checkout."""
 
 
 @functools.lru_cache(maxsize=2)
@@ -33,10 +32,16 @@ def development(work: Path | None) -> tuple[Items, Path]:
     file of scores; of a training's work folder, or as stored."""
     if work is not None:
         return load_items(work), work / "jury-scores.npz"
-    if not STORED.is_file():
-        raise InputError("work", f"no stored scores: {STORED}", "Name a training's folder in LAZARETTO_JURY_WORK")
-    lines = gzip.decompress((RESULTS / "jury" / "left_out_items.jsonl.gz").read_bytes()).splitlines()
-    return scored_items(STORED, [orjson.loads(line) for line in lines]), STORED
+    scores = STORED / "left_out_scores.npz"
+    return stored_items(scores), scores
+
+
+def stored_items(scores: Path) -> Items:
+    """The items with the scores of a file in a checkout."""
+    if not scores.is_file():
+        raise InputError("work", f"no stored scores: {scores}", "Name a training's folder in LAZARETTO_JURY_WORK")
+    lines = gzip.decompress((STORED / "left_out_items.jsonl.gz").read_bytes()).splitlines()
+    return scored_items(scores, [orjson.loads(line) for line in lines])
 
 
 class HeldOutModels:
