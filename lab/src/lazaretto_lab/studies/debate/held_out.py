@@ -2,7 +2,7 @@
 
 ``training.jury.train`` leaves a work folder with ``examples.jsonl`` and ``jury-scores.npz``: for each fold the logits
 of models that missed it. Calibration, debate weights and bars of a fold come from the other folds, and the ordinary
-debate runs on top. Those of the jury of two networks (version 3) are stored (``lab/results/jury``), so no training is needed.
+debate runs on top. Those of the jury of two networks (version 3) are stored in ``lab/results/jury``.
 """
 
 from __future__ import annotations
