@@ -21,7 +21,7 @@ from lazaretto.gates.content.records import Content, PreparedContent
 from lazaretto.gates.memory.text_screener import shared_screener
 from lazaretto.kept_texts import forget, read_for
 from lazaretto.reading.text import STRIDE, reading_of
-from lazaretto.reading.trunk import HEADS, OneReading, Trunk, WindowScores, shared_reading
+from lazaretto.reading.trunk import HEADS, OneReading, TextTrunk, WindowScores, shared_reading
 
 NOTE = "The gardener moved the {} roses to the south wall because frost came early."
 
@@ -153,14 +153,14 @@ def test_missing_and_foreign_weights_are_a_clear_error(tmp_path: Path) -> None:
     from safetensors.numpy import save_file
 
     with pytest.raises(ModelUnavailable, match="not in"):
-        Trunk(tmp_path)
+        TextTrunk(tmp_path)
     save_file({"head.marks.weight": np.zeros((1, 384), np.float16)}, tmp_path / "trunk.safetensors")
     with pytest.raises(ModelUnavailable, match="no head 'marks'"):
-        Trunk(tmp_path)
+        TextTrunk(tmp_path)
 
 
 def test_a_score_of_a_window_is_the_mean_of_its_tokens() -> None:
-    read = Trunk().read((101, 2054, 2003, 2023, 102))
+    read = TextTrunk().read((101, 2054, 2003, 2023, 102))
     assert read.scores.shape == (5, sum(HEADS.values()))
     assert read.of("marks").shape == (3, 5) and read.mean("hazard").shape == (16,)
     assert read.mean("loose")[2] == pytest.approx(float(read.of("loose")[2].mean()), abs=1e-5)

@@ -1,9 +1,9 @@
-"""One pass of one network per window, whoever asks: marks of orders and the debaters' views of its risk.
+"""One pass of one network per window, for all gates: marks of orders and the debaters' views of its risk.
 
-``Trunk`` is all-MiniLM-L6-v2 with low-rank changes and heads: a window of token ids in, a score per token and head out.
-Every head is a linear function of a token's state, so the score of a stretch is the mean of its tokens' scores, and the
-share of each phrase in it is exact. ``OneReading`` reads each window once: a thread that asks for a window that was
-read finds it, and a thread that asks while it is read waits.
+``TextTrunk`` is all-MiniLM-L6-v2 with low-rank changes and heads: a window of token ids in, a score per token and head
+out. Every head is a linear function of a token's state, so the score of a stretch is the mean of its tokens' scores,
+and the share of each phrase in it is exact. ``OneReading`` reads each window once: a thread that asks for a window that
+was read finds it, and a thread that asks while it is read waits.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class WindowScores:
         return 500 + self.scores.nbytes
 
 
-class Trunk:
+class TextTrunk:
     """The network with its heads. Safe to share between threads; every call is a pass."""
 
     def __init__(self, folder: Path = WEIGHTS) -> None:
@@ -82,7 +82,7 @@ def _joined(heads: Mapping[str, Floats]) -> tuple[Floats, Floats]:
 
 
 class Reads(Protocol):
-    """A reader of windows, such as ``Trunk``."""
+    """A reader of windows, such as ``TextTrunk``."""
 
     def read(self, ids: Sequence[int]) -> WindowScores:
         """One pass."""
@@ -92,11 +92,11 @@ class Reads(Protocol):
 class OneReading:
     """A trunk that reads each window once; loaded when it is first asked. Safe to share between threads.
 
-    What is kept is bounded in bytes, by a digest of the namespace and the window's ids, and forgotten when content is
-    erased, also what was being read meanwhile (``kept_texts``).
+    The scores are kept in so many bytes, by a digest of the namespace and the window's ids, and forgotten when content
+    is erased, also those of a window that was being read meanwhile (``kept_texts``).
     """
 
-    def __init__(self, load: Callable[[], Reads] = Trunk, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, load: Callable[[], Reads] = TextTrunk, most_bytes: int = MOST_BYTES) -> None:
         self._load = load
         self._trunk: Reads | None = None
         self.passes = 0

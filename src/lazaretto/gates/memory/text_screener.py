@@ -21,7 +21,7 @@ from lazaretto.models.minilm import Tokens
 from lazaretto.models.weight_files import read_fitted
 from lazaretto.processor_time import is_over, worked
 from lazaretto.reading.text import chosen_windows, reading_of, shortened
-from lazaretto.reading.trunk import ORDERS, WEIGHTS, OneReading, Trunk, shared_reading
+from lazaretto.reading.trunk import ORDERS, WEIGHTS, OneReading, TextTrunk, shared_reading
 from lazaretto.reading.views import View
 
 TOP_TOKENS = 6
@@ -141,7 +141,7 @@ class TextScreener:
     """Loads once, screens many."""
 
     def __init__(self, weights: Path = WEIGHTS) -> None:
-        self._reading = shared_reading() if weights == WEIGHTS else OneReading(partial(Trunk, weights))
+        self._reading = shared_reading() if weights == WEIGHTS else OneReading(partial(TextTrunk, weights))
         self._reading.warm_up()
         self.calibration = _calibration(weights)
 

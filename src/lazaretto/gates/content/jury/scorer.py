@@ -1,4 +1,4 @@
-"""What the jury's debaters see in a content: one reading of its words gives both their logits and quotes.
+"""A content as the jury's debaters see it: one reading of its words gives both their logits and quotes.
 
 A logit is a mean of token scores, so the share of every clause in it is exact.
 """
@@ -23,10 +23,10 @@ from lazaretto.kept_texts import KeptTexts, digest, namespace
 from lazaretto.models.weight_files import read_checked, read_fitted
 from lazaretto.processor_time import is_over, until, worked
 from lazaretto.reading.text import reading_of
-from lazaretto.reading.trunk import FILE, JURY, WEIGHTS, OneReading, Trunk, WindowScores, shared_reading
+from lazaretto.reading.trunk import FILE, JURY, WEIGHTS, OneReading, TextTrunk, WindowScores, shared_reading
 
-MOST_WINDOWS = 32
-"""Windows read of one view: a longer text is sampled evenly over its whole length."""
+MOST_WINDOWS = 40
+"""Windows read of one view, 8,300 tokens: a longer text is sampled evenly over its whole length."""
 _AVERAGED, _WORST = 4, 2
 """The heads were fitted on the mean of at most four windows; of more, the worst two count, lest length hide harm."""
 MOST_SECONDS, HUGE_SECONDS = 5.0, 1.5
@@ -138,7 +138,7 @@ class JuryModels:
     def __init__(self, folder: Path = WEIGHTS) -> None:
         manifest = read_fitted(folder / JURY, _MODEL)
         read_checked(folder / FILE, _MODEL)
-        self._reading = shared_reading() if folder == WEIGHTS else OneReading(partial(Trunk, folder))
+        self._reading = shared_reading() if folder == WEIGHTS else OneReading(partial(TextTrunk, folder))
         self.settings = {head: _settings(fields) for head, fields in manifest["heads"].items()}
         self.version = str(manifest["version"])
         self._names = (tuple(manifest["hazards"]), tuple(manifest["contexts"]))
@@ -255,7 +255,7 @@ _Offsets = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What was read of one view."""
+    """The windows of one view that were read."""
 
     view: JuryView
     offsets: tuple[_Offsets, _Offsets]
