@@ -37,8 +37,10 @@ from lazaretto_lab.training.jury.bundle import FOLDS
 from lazaretto_lab.training.jury.evaluation import RATES, Items, bars, debate_odds, fit
 
 READER = "mpnet"
-SCORES = RESULTS / "reading" / "distilled_risk_student.npz"
-"""Left-out scores of the trunk that ships."""
+SCORES = RESULTS / "reading" / "fourth_risk_student.npz"
+"""Left-out scores of the trunk that ships; it reads texts alone."""
+PICTURES = RESULTS / "jury" / "left_out_scores.npz"
+"""Of the jury's two networks, which read pictures."""
 RATE, MISSED = 0.01, 0.15
 """The defaults of ``false_alarms`` and ``misses``."""
 LOST = 0.002
@@ -94,7 +96,7 @@ class Scored:
 
 def scored(kind: str, scores: Path = SCORES) -> Scored:
     """All items of a kind that both scored."""
-    items = stored_items(scores)
+    items = stored_items(scores if kind == "text" else PICTURES)
     here, score = items.pick(items.head == kind), reader_scores(READER, items)[items.head == kind]
     count = len(here.label)
     odds, sure, look = np.zeros(count), np.zeros(count), np.full(count, np.inf)

@@ -1,4 +1,4 @@
-"""One pass of one network per window, for all gates: marks of orders and the debaters' views of its risk.
+"""One pass of one network per window of a text, for all gates: marks of orders and the debaters' views of its risk.
 
 ``TextTrunk`` is all-MiniLM-L6-v2 with low-rank changes and heads: a window of token ids in, a score per token and head
 out. Every head is a linear function of a token's state, so the score of a stretch is the mean of its tokens' scores,
@@ -26,6 +26,7 @@ from lazaretto.models.weight_files import read_arrays
 from lazaretto.processor_time import apart
 
 WEIGHTS = Path(__file__).parents[1] / "models" / "weights" / "reading"
+PICTURES = WEIGHTS.parent / "jury"
 FILE, ORDERS, JURY = "trunk.safetensors", "orders.json", "jury.json"
 HEADS: Mapping[str, int] = {"marks": 3, "strict": 4, "loose": 4, "hazard": 16, "context": 6}
 """Each head, and the number of its scores: marks of orders, of quiet lies and of poison in descriptions of tools; risk
@@ -79,6 +80,31 @@ def _joined(heads: Mapping[str, Floats]) -> tuple[Floats, Floats]:
             raise ModelUnavailable(f"{FILE} has no head {head!r} of {count} scores")
     weight = np.concatenate([heads[f"{head}.weight"] for head in HEADS]).T
     return np.ascontiguousarray(weight), np.concatenate([heads[f"{head}.bias"] for head in HEADS])
+
+
+class PictureNetworks:
+    """Both debaters' networks for a picture's description, alone or beside a text; no other gate reads those.
+
+    Safe to share between threads; every call is two passes.
+    """
+
+    def __init__(self, folder: Path = PICTURES) -> None:
+        self._networks = {name: _network(folder / f"{name}.safetensors") for name in ("strict", "loose")}
+
+    def read(self, ids: Sequence[int]) -> WindowScores:
+        """The scores of both; hazards are the strict network's, benign contexts the loose one's, and no marks."""
+        scores = np.zeros((len(ids), sum(HEADS.values())), np.float32)
+        for name, beside in (("strict", "hazard"), ("loose", "context")):
+            encoder, heads = self._networks[name]
+            states = encoder.token_states([ids])[0]
+            for head, column in (("risk", name), (beside, beside)):
+                scores[:, _COLUMNS[column]] = states @ heads[f"{head}.weight"].T + heads[f"{head}.bias"]
+        return WindowScores(scores)
+
+
+def _network(file: Path) -> tuple[Encoder, Mapping[str, Floats]]:
+    adapter, heads = split_heads(read_arrays(file, "the jury of pictures"))
+    return Encoder(adapter, int8=True), heads
 
 
 class Reads(Protocol):

@@ -1,4 +1,4 @@
-"""Puts the trunk together: its changes packed, the bars of orders, the fitted numbers of the jury, and the figures.
+"""Puts the trunk together: its changes packed, the bars of orders, the jury's fitted numbers for texts, the figures.
 
     python -m lazaretto_lab.training.reading.assemble WORK OUT [--ship]
 
@@ -37,12 +37,9 @@ def assemble(work: Path, out: Path) -> dict[str, Any]:
     (out / ORDERS).write_text(json.dumps(orders, indent=1) + "\n")
     items = load_items(work, SEATS, "jury")
     heads, measured = {}, dict[str, Any]()
-    for head in assembly.HEADS:
-        settings, judged = fit(items, head), judge(items, head, assembly.FALSE_ALARMS, assembly.MISSES)
-        heads[head] = assembly._plain(settings, assembly._spread(items, head))
-        measured[head] = assembly._bench(judged)
-        if head == "text":
-            measured["sources"], measured["all sources"] = by_source(judged), assembly._macro(judged)
+    settings, judged = fit(items, "text"), judge(items, "text", assembly.FALSE_ALARMS, assembly.MISSES)
+    heads["text"], measured["text"] = assembly._plain(settings, assembly._spread(items, "text")), assembly._bench(judged)
+    measured["sources"], measured["all sources"] = by_source(judged), assembly._macro(judged)
     heads["lettering"] = {**heads["text"], "quick": -30.0}
     measured["hazards"] = assembly.hazard_accuracy(work, SEATS, "jury")
     digest = hashlib.sha256((out / FILE).read_bytes()).hexdigest()

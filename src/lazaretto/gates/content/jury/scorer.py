@@ -18,12 +18,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.gates.content.jury.views import HEADS, JuryView, TokenWindow, content_views, windows
-from lazaretto.gates.content.records import PreparedContent, Role
+from lazaretto.gates.content.records import InputKind, PreparedContent, Role
 from lazaretto.kept_texts import KeptTexts, digest, namespace
 from lazaretto.models.weight_files import read_checked, read_fitted
 from lazaretto.processor_time import is_over, until, worked
 from lazaretto.reading.text import reading_of
-from lazaretto.reading.trunk import FILE, JURY, WEIGHTS, OneReading, TextTrunk, WindowScores, shared_reading
+from lazaretto.reading.trunk import (
+    FILE,
+    JURY,
+    PICTURES,
+    WEIGHTS,
+    OneReading,
+    PictureNetworks,
+    TextTrunk,
+    WindowScores,
+    shared_reading,
+)
 
 MOST_WINDOWS = 40
 """Windows read of one view, 8,300 tokens: a longer text is sampled evenly over its whole length."""
@@ -51,6 +61,8 @@ _MODEL = "the embedded jury"
 _BESIDE = ("reader/with_jury.json", "reader/languages.json", "reader/calibration.json")
 """Files read while an arbiter rules, where a failure would count as one arbiter's fault and not stop the gate."""
 _SEATS = (Role.STRICT, Role.LOOSE)
+_DESCRIBED = (InputKind.IMAGE.value, InputKind.PAIR.value)
+"""Views with a picture's description: the trunk reads them less well than the networks that were trained for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +145,19 @@ class _Turn:
 
 
 class JuryModels:
-    """Both debaters' heads. Safe to share between threads; reading the same content twice costs once."""
+    """Both debaters' heads for texts, and their networks for pictures.
 
-    def __init__(self, folder: Path = WEIGHTS) -> None:
-        manifest = read_fitted(folder / JURY, _MODEL)
-        read_checked(folder / FILE, _MODEL)
+    Safe to share between threads; reading the same content twice costs once.
+    """
+
+    def __init__(self, folder: Path = WEIGHTS, pictures: Path = PICTURES) -> None:
+        manifest, described = read_fitted(folder / JURY, _MODEL), read_fitted(pictures / JURY, _MODEL)
+        for file in (folder / FILE, *(pictures / f"{role.value}.safetensors" for role in _SEATS)):
+            read_checked(file, _MODEL)
         self._reading = shared_reading() if folder == WEIGHTS else OneReading(partial(TextTrunk, folder))
-        self.settings = {head: _settings(fields) for head, fields in manifest["heads"].items()}
+        self._pictures = OneReading(partial(PictureNetworks, pictures))
+        heads = {**manifest["heads"], **{head: described["heads"][head] for head in _DESCRIBED}}
+        self.settings = {head: _settings(fields) for head, fields in heads.items()}
         self.version = str(manifest["version"])
         self._names = (tuple(manifest["hazards"]), tuple(manifest["contexts"]))
         self._in_hand: dict[bytes, _Turn] = {}
@@ -202,13 +220,14 @@ class JuryModels:
         """
         view = replace(whole, text=_sampled(whole.text), picture=_sampled(whole.picture))
         text, picture = reading_of(view.text).pieces, reading_of(view.picture).pieces
+        reading = self._pictures if view.head in _DESCRIBED else self._reading
         every, read, last = windows(view.kind, text.ids, picture.ids, MOST_WINDOWS), dict[int, WindowScores](), 0.0
         for place in _spread(len(every)):
             ids = every[place].ids
-            if read and is_over(until, last) and not self._reading.knows(ids):
+            if read and is_over(until, last) and not reading.knows(ids):
                 continue
             began = worked()
-            read[place] = self._reading.window(ids)
+            read[place] = reading.window(ids)
             last = max(last, worked() - began)
         parts = tuple((every[place], read[place]) for place in sorted(read))
         sampled = sum(len(window.ids) for window, _ in parts) < len(text.ids)
