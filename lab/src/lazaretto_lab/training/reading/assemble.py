@@ -38,7 +38,8 @@ def assemble(work: Path, out: Path) -> dict[str, Any]:
     items = load_items(work, SEATS, "jury")
     heads, measured = {}, dict[str, Any]()
     settings, judged = fit(items, "text"), judge(items, "text", assembly.FALSE_ALARMS, assembly.MISSES)
-    heads["text"], measured["text"] = assembly._plain(settings, assembly._spread(items, "text")), assembly._bench(judged)
+    heads["text"] = assembly._plain(settings, assembly._spread(items, "text"))
+    measured["text"] = assembly._bench(judged)
     measured["sources"], measured["all sources"] = by_source(judged), assembly._macro(judged)
     heads["lettering"] = {**heads["text"], "quick": -30.0}
     measured["hazards"] = assembly.hazard_accuracy(work, SEATS, "jury")
