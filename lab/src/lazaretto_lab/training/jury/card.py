@@ -1,4 +1,7 @@
-"""The tables of the jury's model card, from the figures in ``jury.json``; ``lazaretto bench pages`` writes them."""
+"""The tables of the jury's model card, from the figures beside the weights; ``lazaretto bench pages`` writes them.
+
+Texts are read by the trunk (``reading/jury.json``), pictures by the jury's two networks (``jury/jury.json``).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-MANIFEST = Path(str(resources.files("lazaretto.models"))) / "weights" / "reading" / "jury.json"
+WEIGHTS = Path(str(resources.files("lazaretto.models"))) / "weights"
+MANIFESTS = (WEIGHTS / "jury" / "jury.json", WEIGHTS / "reading" / "jury.json")
+"""The later one's figures count where both have some."""
 
 
 def tables(manifest: Mapping[str, Any]) -> dict[str, str]:
@@ -31,8 +36,13 @@ def _point(value: float) -> str:
 
 
 def _files(hashes: Mapping[str, str]) -> str:
-    form = "low-rank changes in eight bits, heads in half precision: orders, quiet lies, tools, Strict, Loose, hazards"
-    rows = [f"| `{name}` | {form}, contexts | `{digest}` |" for name, digest in sorted(hashes.items())]
+    form = "low-rank changes in eight bits, heads in half precision"
+    networks = {
+        "trunk": f"{form}: reads texts and the words on pictures, for both debaters ([card](trunk.md))",
+        "strict": f"rank 20, {form}: reads descriptions of pictures as Strict; names hazards",
+        "loose": f"rank 20, {form}: the same as Loose; another start, more weight on ranking; names benign contexts",
+    }
+    rows = [f"| `{part}.safetensors` | {what} | `{hashes[f'{part}.safetensors']}` |" for part, what in networks.items()]
     return "\n".join(["| file | what | sha256 |", "|---|---|---|", *rows])
 
 
@@ -98,4 +108,6 @@ NAMES = ("files", "bench", "sources", "hazards")
 
 def card_table(name: str) -> str:
     """One of the card's tables, from the figures that ship with the weights."""
-    return tables(json.loads(MANIFEST.read_text(encoding="utf-8")))[name]
+    several = [json.loads(file.read_text(encoding="utf-8")) for file in MANIFESTS]
+    joined = {part: {k: v for one in several for k, v in one[part].items()} for part in ("sha256", "measured")}
+    return tables(joined)[name]
