@@ -109,5 +109,7 @@ NAMES = ("files", "bench", "sources", "hazards")
 def card_table(name: str) -> str:
     """One of the card's tables, from the figures that ship with the weights."""
     several = [json.loads(file.read_text(encoding="utf-8")) for file in MANIFESTS]
-    joined = {part: {k: v for one in several for k, v in one[part].items()} for part in ("sha256", "measured")}
+    joined = {
+        part: {k: v for manifest in several for k, v in manifest[part].items()} for part in ("sha256", "measured")
+    }
     return tables(joined)[name]
