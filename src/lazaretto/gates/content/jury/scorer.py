@@ -1,6 +1,6 @@
 """A content as the jury's debaters see it: one reading of its words gives both their logits and quotes.
 
-A logit is a mean of token scores, so the share of every clause in it is exact.
+What a clause is worth is read: the text without it, and the clause by itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.gates.content.jury.views import HEADS, JuryView, TokenWindow, content_views, windows
+from lazaretto.gates.content.jury.views import (
+    CLS,
+    HEADS,
+    PICTURE_IDS,
+    SEP,
+    JuryView,
+    TokenWindow,
+    content_views,
+    windows,
+)
 from lazaretto.gates.content.records import InputKind, PreparedContent, Role
 from lazaretto.kept_texts import KeptTexts, digest, namespace
 from lazaretto.models.weight_files import read_checked, read_fitted
@@ -49,6 +58,8 @@ _KEPT_BYTES = 4 << 20
 _SENTENCE = re.compile(r"(?:[^.!?\n]|[.!?](?=\S))+[.!?]*\s*")
 _CLAUSE = re.compile(r"(?:[^.!?;:,\n]|[.!?;:,](?=\S))+[.!?;:,]*\s*")
 _WORD = re.compile(r"\S+")
+_READ_APART = 4
+"""Phrases for each side that are read by themselves, and left out of the rest, to say what they are worth."""
 _PHRASE, _SHORT = 14, 3
 """Most words of a phrase, and fewest: a fragment explains nothing."""
 _JOINING = (
@@ -67,7 +78,7 @@ _DESCRIBED = (InputKind.IMAGE.value, InputKind.PAIR.value)
 
 @dataclass(frozen=True, slots=True)
 class ClauseSpan:
-    """A clause and its share in a debater's logit."""
+    """A clause and what a debater's logit owes it."""
 
     quote: str
     """The phrase, at most 400 characters."""
@@ -75,7 +86,7 @@ class ClauseSpan:
     """text | description | read_text."""
     weight: float
     own: float = 0.0
-    """The log-odds of risk of these words alone, read in their place."""
+    """The log-odds of risk of these words alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +224,9 @@ class JuryModels:
         bar = settings.quick if quick is None else min(quick, settings.quick)
         return odds if odds < bar and not look.cut else 0.0
 
+    def _reader(self, view: JuryView) -> OneReading:
+        return self._pictures if view.head in _DESCRIBED else self._reading
+
     def _look(self, whole: JuryView, until: float) -> _Look:
         """Read the windows of a view that there is time for, at least one, and those that were read already.
 
@@ -220,7 +234,7 @@ class JuryModels:
         """
         view = replace(whole, text=_sampled(whole.text), picture=_sampled(whole.picture))
         text, picture = reading_of(view.text).pieces, reading_of(view.picture).pieces
-        reading = self._pictures if view.head in _DESCRIBED else self._reading
+        reading = self._reader(view)
         every, read, last = windows(view.kind, text.ids, picture.ids, MOST_WINDOWS), dict[int, WindowScores](), 0.0
         for place in _spread(len(every)):
             ids = every[place].ids
@@ -237,23 +251,24 @@ class JuryModels:
 
     def _read(self, prepared: PreparedContent, until: float) -> JuryScores | None:
         """The worst of the views; where time runs out, the others are not read, and ``cut`` is set."""
-        found, readings = content_views(_bearable(prepared)), list[JuryScores]()
+        found, looks = content_views(_bearable(prepared)), list[_Look]()
         for place, view in enumerate(found):
-            if readings and is_over(until):
+            if looks and is_over(until):
                 break
-            end = worked() + max(0.0, until - worked()) / (len(found) - place)
-            readings.append(self._read_view(view, end))
-        worst = max(readings, key=self._margin, default=None)
-        cut = len(readings) < len(found) or any(reading.cut for reading in readings)
+            looks.append(self._look(view, worked() + max(0.0, until - worked()) / (len(found) - place)))
+        worst = max(looks, key=self._margin, default=None)
+        cut = len(looks) < len(found) or any(look.cut for look in looks)
         cut |= len(prepared.content.text) > _CHARACTERS
-        return None if worst is None else replace(worst, cut=cut, sampled=any(reading.sampled for reading in readings))
+        sampled = any(look.sampled for look in looks)
+        return None if worst is None else replace(self._scores(worst, until), cut=cut, sampled=sampled)
 
-    def _margin(self, reading: JuryScores) -> float:
-        """The mean log-odds of risk of a reading, before any debate."""
-        return float(np.mean([reading.debaters[role].odds for role in _SEATS]))
+    def _margin(self, look: _Look) -> float:
+        """The mean log-odds of risk of a view, before any debate."""
+        settings = self.settings[look.view.head]
+        return float(np.mean([settings.odds(role, look.logit(role)) for role in _SEATS]))
 
-    def _read_view(self, whole: JuryView, until: float) -> JuryScores:
-        look, settings = self._look(whole, until), self.settings[whole.head]
+    def _scores(self, look: _Look, until: float) -> JuryScores:
+        settings, reading = self.settings[look.view.head], self._reader(look.view)
         odds = {role: settings.odds(role, look.logit(role)) for role in _SEATS}
         # Strict speaks for the more worried of the two heads and Loose for the milder one, whichever that is here.
         speaks = sorted(_SEATS, key=lambda role: -odds[role])
@@ -261,12 +276,16 @@ class JuryModels:
         contexts = _named(self._names[1], sigmoid(look.worst(Role.LOOSE)[1].mean("context")))
         seats = {
             role: DebaterScore(
-                look.logit(head), odds[head], _spans(look, head, partial(settings.odds, head)), hazards, contexts
+                look.logit(head),
+                odds[head],
+                _spans(look, head, partial(settings.odds, head), reading, until),
+                hazards,
+                contexts,
             )
             for role, head in zip(_SEATS, speaks, strict=True)
         }
         tokens = sum(len(window.ids) for window, _ in look.parts)
-        return JuryScores(whole.head, seats, tokens, look.sampled, look.cut, _words(look.view))
+        return JuryScores(look.view.head, seats, tokens, look.sampled, look.cut, _words(look.view))
 
 
 _Offsets = Sequence[tuple[int, int]]
@@ -337,16 +356,39 @@ def _size(scores: JuryScores | None) -> int:
     return 500 + words + sum(2_000 + 4 * len(span.quote) for debater in several for span in debater.spans)
 
 
-def _spans(look: _Look, role: Role, odds: Callable[[float], float]) -> tuple[ClauseSpan, ...]:
-    """Each phrase's share in the worst window's logit, relative to an average phrase of the same length; and what it
-    is worth by itself, calibrated by ``odds``.
+def _spans(
+    look: _Look, role: Role, odds: Callable[[float], float], reading: OneReading, until: float
+) -> tuple[ClauseSpan, ...]:
+    """The phrases of the worst window that move its logit most: by what the window says without each, and what each
+    says by itself, calibrated by ``odds``.
+
+    Shares of its tokens' scores choose the phrases that are read so; where time runs out they stand for themselves.
     """
-    view, offsets, (window, read) = look.view, look.offsets, look.worst(role)
+    window, read = look.worst(role)
     scores = read.of(role.value)[look.head]
-    average, found = float(scores.mean()), []
+    found = sorted(_shares(look, window, scores, odds), key=lambda s: -s[0].weight)
+    several = found if len(found) <= 2 * _READ_APART else [*found[:_READ_APART], *found[-_READ_APART:]]
+    made = []
+    for span, begin, end in several:
+        if not is_over(until):
+            before = (CLS, *PICTURE_IDS) if span.part == "description" else (CLS,)
+            alone = float(reading.window((*before, *window.ids[begin:end], SEP)).of(role.value)[look.head].mean())
+            left = reading.window((*window.ids[:begin], *window.ids[end:])) if len(found) > 1 else read
+            fall = float(scores.mean() - left.of(role.value)[look.head].mean())
+            span = replace(span, weight=fall, own=odds(alone))
+        made.append(span)
+    return tuple(sorted(made, key=lambda s: -s.weight))
+
+
+def _shares(
+    look: _Look, window: TokenWindow, scores: NDArray[np.float32], odds: Callable[[float], float]
+) -> Iterator[tuple[ClauseSpan, int, int]]:
+    """Each phrase of a window with its share in the logit, relative to an average phrase of the same length, and its
+    place among the window's tokens."""
+    view, average = look.view, float(scores.mean())
     blocks = (
-        (view.text, view.part, window.text, window.text_at, offsets[0]),
-        (view.picture, "description", window.picture, window.picture_at, offsets[1]),
+        (view.text, view.part, window.text, window.text_at, look.offsets[0]),
+        (view.picture, "description", window.picture, window.picture_at, look.offsets[1]),
     )
     for words, part, (first, last), at, places in blocks:
         if last <= first:
@@ -354,12 +396,12 @@ def _spans(look: _Look, role: Role, odds: Callable[[float], float]) -> tuple[Cla
         begin, stop = places[first][0], places[last - 1][1]
         starts = np.array([place[0] for place in places[first:last]])
         for left_end, right_end in phrases(words, begin, stop):
-            left, right = np.searchsorted(starts, (left_end, right_end))
+            left, right = (int(n) for n in np.searchsorted(starts, (left_end, right_end)))
             if left < right:
                 here = scores[at + left : at + right]
                 share, own = float((here - average).sum() / len(scores)), odds(float(here.mean()))
-                found.append(ClauseSpan(words[left_end:right_end].strip()[:400], part, share, own))
-    return tuple(sorted(found, key=lambda s: -s.weight))
+                span = ClauseSpan(words[left_end:right_end].strip()[:400], part, share, own)
+                yield span, at + left, at + right
 
 
 def phrases(words: str, begin: int, stop: int) -> list[tuple[int, int]]:
