@@ -190,7 +190,7 @@ def read_by_everybody() -> Callable[[], bool]:
     seen = [Observation("ada", Channel.MEMORY, text) for text in (SECRET, f"{SECRET} So they say.")]
     assert reused_content(*seen)
     assert overlap(SECRET, SECRET)
-    assert shared_reader().knows(SECRET) and len(jury._known) and jury._reading.bytes
+    assert shared_reader().knows(SECRET) and len(jury._known) and len(jury._looks)
     assert sum(len(one) for one in kept_texts._kept if isinstance(one, Sized)) >= 10
     return lambda: any(len(one) for one in kept_texts._kept if isinstance(one, Sized))
 

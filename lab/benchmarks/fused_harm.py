@@ -3,7 +3,7 @@
     python lab/benchmarks/fused_harm.py             # seconds: nothing is trained or read, all scores are stored
     python lab/benchmarks/fused_harm.py --write     # also lab/results/content/fused_harm.json
     python lab/benchmarks/fused_harm.py --ship      # also src/lazaretto/models/weights/reader/with_jury.json
-    python lab/benchmarks/fused_harm.py --scores lab/results/reading/begun_risk_student.npz    # of another trunk
+    python lab/benchmarks/fused_harm.py --work WORK --write --out FILE      # by a training's own scores
 
 Every score is of a model that saw nothing of the item's source (AIR-Bench: not the item); ``mpnet`` was run on three
 folds of five, and only their items count. What ships is fitted on the texts of all sources but AIR-Bench. What is said
@@ -32,15 +32,11 @@ from numpy.typing import NDArray
 from lazaretto.gates.content.jury.second_opinion import NUMBERS, Joint, joint
 from lazaretto_lab.metrics.detection import auc
 from lazaretto_lab.studies.debate.air_bench import figures
-from lazaretto_lab.studies.debate.held_out import stored_items
+from lazaretto_lab.studies.debate.held_out import development
 from lazaretto_lab.training.jury.bundle import FOLDS
 from lazaretto_lab.training.jury.evaluation import RATES, Items, bars, debate_odds, fit
 
 READER = "mpnet"
-SCORES = RESULTS / "reading" / "fourth_risk_student.npz"
-"""Left-out scores of the trunk that ships; it reads texts alone."""
-PICTURES = RESULTS / "jury" / "left_out_scores.npz"
-"""Of the jury's two networks, which read pictures."""
 RATE, MISSED = 0.01, 0.15
 """The defaults of ``false_alarms`` and ``misses``."""
 LOST = 0.002
@@ -94,9 +90,9 @@ class Scored:
         return Scored(self.items.pick(rows), *rest)
 
 
-def scored(kind: str, scores: Path = SCORES) -> Scored:
-    """All items of a kind that both scored."""
-    items = stored_items(scores if kind == "text" else PICTURES)
+def scored(kind: str, work: Path | None = None) -> Scored:
+    """All items of a kind that both scored; ``work``: of that training, else as stored."""
+    items, _ = development(work)
     here, score = items.pick(items.head == kind), reader_scores(READER, items)[items.head == kind]
     count = len(here.label)
     odds, sure, look = np.zeros(count), np.zeros(count), np.full(count, np.inf)
@@ -225,9 +221,9 @@ def summary(data: Scored, ruled: Ruled) -> dict[str, Any]:
     return found
 
 
-def bands(numbers: Joint, scores: Path = SCORES) -> dict[str, Any]:
+def bands(numbers: Joint, work: Path | None = None) -> dict[str, Any]:
     """What other bands of doubt would cost and give: F1 of AIR-Bench's texts, and who would be asked."""
-    every, found = scored("text", scores), dict[str, Any]()
+    every, found = scored("text", work), dict[str, Any]()
     several = {
         "gray to the jury": every.gray & ~every.glanced,
         "not settled by a look at the old bar": ~every.glanced,
@@ -260,11 +256,11 @@ def left_out(data: Scored) -> tuple[Ruled, dict[int, Joint]]:
     return whole, made
 
 
-def air_bench(numbers: Joint, scores: Path = SCORES) -> dict[str, Any]:
+def air_bench(numbers: Joint, work: Path | None = None) -> dict[str, Any]:
     """F1 of what is not safe, and at the middle of the risk, with the band and without it."""
     found: dict[str, Any] = {}
     for kind in KINDS:
-        every = scored(kind, scores)
+        every = scored(kind, work)
         data = every.pick(every.items.source == "dev")
         truth, none = [bool(x) for x in data.items.label > 0], [False] * len(data.items.label)
         both, alone, earlier = by_both(data, numbers), by_jury(data), before(data)
@@ -285,9 +281,9 @@ def air_bench(numbers: Joint, scores: Path = SCORES) -> dict[str, Any]:
     return found
 
 
-def measured(scores: Path = SCORES) -> tuple[dict[str, Any], Joint]:
+def measured(work: Path | None = None) -> tuple[dict[str, Any], Joint]:
     """All of it, and the numbers that ship."""
-    every = scored("text", scores)
+    every = scored("text", work)
     texts = every.pick(every.items.source != "dev")
     numbers = fitted(texts)
     ruled, folds = left_out(texts)
@@ -300,8 +296,8 @@ def measured(scores: Path = SCORES) -> tuple[dict[str, Any], Joint]:
         "jury alone": summary(texts, by_jury(texts)),
         "before": summary(texts, before(texts)),
         "both": summary(texts, ruled),
-        "bands": bands(numbers, scores),
-        "air_bench": air_bench(numbers, scores),
+        "bands": bands(numbers, work),
+        "air_bench": air_bench(numbers, work),
     }
     return result, numbers
 
@@ -311,12 +307,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--ship", action="store_true")
-    parser.add_argument("--scores", type=Path, default=SCORES, help="a training's left-out scores")
+    parser.add_argument("--work", type=Path, help="a training's folder")
     parser.add_argument(
         "--out", type=Path, help="where --write writes", default=RESULTS / "content" / "fused_harm.json"
     )
     asked = parser.parse_args()
-    result, numbers = measured(asked.scores)
+    result, numbers = measured(asked.work)
     print(json.dumps({k: v for k, v in result.items() if k != "air_bench"}, indent=1))
     for kind in KINDS:
         one = result["air_bench"][kind]

@@ -1,5 +1,7 @@
-"""How far scores move when the low-rank changes of the trunk are stored in fewer bits.
+"""How far scores move when the low-rank changes of the screener and the jury are stored in fewer bits.
 
+    git archive cd76dfa1 src/lazaretto/models/weights | tar x -C OLD     # the last commit with sixteen bits
+    python lab/benchmarks/packed_scores.py OLD/src/lazaretto/models/weights --write eight_bits
     python lab/benchmarks/packed_scores.py BEFORE --now AFTER --every 20 --data ../shared/data
     python lab/benchmarks/packed_scores.py BEFORE --floor --write floor
 
@@ -8,7 +10,7 @@ Every string of the stored lists (tests/data, lab/benchmarks), every ``--every``
 with which a debate of the jury ends without precedents. A side changes where a score crosses a bar that ships. Raw
 scores, without the texts, go to lab/results/packed/NAME.jsonl.gz, the figures to NAME.json beside it.
 
-``--floor`` says what any change does: 240 windows of the lists, read by the trunk in full precision and in the eight
+``--floor`` says what any change does: 240 windows of the lists, read by the screener in full precision and in the eight
 bits of the runtime, with changes stored in eight bits, and with changes of sixteen bits whose every number is moved by
 a ten-thousandth of itself.
 """
@@ -29,11 +31,10 @@ from lazaretto.gates.content.gate import ContentSettings
 from lazaretto.gates.content.jury.debaters import log_odds_after_debate
 from lazaretto.gates.content.jury.scorer import JuryModels
 from lazaretto.gates.content.records import Content, PreparedContent, Role
-from lazaretto.gates.memory.text_screener import GRAY, TOP_TOKENS, TextScreener
+from lazaretto.gates.memory.text_screener import GRAY, TOP_TOKENS, WEIGHTS, TextScreener
 from lazaretto.models.minilm import Encoder, split_heads
 from lazaretto.models.weight_files import packed_changes, read_arrays, unpacked_changes
 from lazaretto.reading.text import reading_of
-from lazaretto.reading.trunk import FILE, WEIGHTS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RESULTS = REPOSITORY / "lab" / "results" / "packed"
@@ -91,7 +92,7 @@ class Scores:
     """The models of one folder."""
 
     def __init__(self, weights: Path) -> None:
-        self.screener, self.jury = TextScreener(weights / "reading"), JuryModels(weights / "reading")
+        self.screener, self.jury = TextScreener(weights / "screener"), JuryModels(weights / "jury")
 
     def __call__(self, text: str) -> dict[str, float]:
         """The scores of one text; none of a model that had no time for all of it."""
@@ -141,8 +142,8 @@ def figures(rows: Iterable[dict[str, Any]], bars: dict[str, list[float]]) -> dic
 
 
 def floor(weights: Path) -> dict[str, Any]:
-    """How far the scores for orders move, by what was done to its changes and by how they are read."""
-    arrays = read_arrays(weights / "reading" / FILE, "the trunk")
+    """How far the screener's scores move, by what was done to its changes and by how they are read."""
+    arrays = read_arrays(weights / "screener" / "screener.safetensors", "the screener")
     draw = np.random.default_rng(0)
     moved = {
         name: value * (1 + NOISE * draw.standard_normal(value.shape)).astype(np.float32) if "lora" in name else value
@@ -166,7 +167,7 @@ def _marked(arrays: Mapping[str, Any], windows: Sequence[Sequence[int]], int8: b
     encoder = Encoder(adapter, int8=int8)
     found = []
     for window in windows:
-        marks = encoder.token_states([window])[0][1:] @ heads["marks.weight"][0] + heads["marks.bias"][0]
+        marks = encoder.token_states([window])[0][1:] @ heads["weight"][0] + heads["bias"][0]
         found.append(float(np.sort(marks)[-TOP_TOKENS:].mean()))
     return np.array(found)
 
@@ -187,7 +188,7 @@ def _moved(one: Any, other: Any) -> dict[str, float]:
 def main() -> None:
     """Score, print and keep."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("before", type=Path, help="a folder with reading/")
+    parser.add_argument("before", type=Path, help="a folder with screener/ and jury/")
     parser.add_argument("--now", type=Path, default=WEIGHTS.parent, help="default: the weights that ship")
     parser.add_argument("--every", type=int, default=10)
     parser.add_argument("--data", type=Path)

@@ -47,6 +47,7 @@ PARTS = (
     ("languages", "reading.text", "Reading.unknown"),
     ("languages", "reading.text", "Reading.language"),
     ("word pieces", "models.minilm.encoder", "window_texts"),
+    ("word pieces", f"{_JURY}.scorer", "JuryModels._tokens"),
     ("word pieces", "reading.text", "pieces_of"),
     ("screener, else", f"{_MEMORY}.text_screener", "TextScreener._screen"),
     ("claims, cut out", f"{_CLAIMS}.pairs", "claims_of"),

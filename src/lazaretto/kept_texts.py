@@ -25,7 +25,6 @@ _erasures = [0]
 """The number of calls of ``forget``."""
 _begun: ContextVar[int | None] = ContextVar("erasures_before_reading", default=None)
 """The number of erasures when the reading in hand began."""
-_namespace: ContextVar[str] = ContextVar("namespace_of_texts", default="")
 _MOST_MISSED = 10_000
 """Keys that are remembered as missed: one for each content that is being read."""
 
@@ -106,22 +105,6 @@ def digest(*parts: str) -> bytes:
         data = part.encode("utf-8", "surrogatepass")
         made.update(len(data).to_bytes(8, "big") + data)
     return made.digest()
-
-
-@contextmanager
-def read_for(namespace: str) -> Iterator[None]:
-    """Around the reading of a tenant's content: another tenant does not find what a model made of it, not even by its
-    time."""
-    token = _namespace.set(namespace)
-    try:
-        yield
-    finally:
-        _namespace.reset(token)
-
-
-def namespace() -> str:
-    """The tenant whose content is read now; empty outside of ``read_for``."""
-    return _namespace.get()
 
 
 def remembered(

@@ -85,19 +85,17 @@ def test_views_there_is_no_time_for_are_left_out(clock: Callable[[Any, float], N
 def test_windows_are_read_far_from_each_other_until_time_is_up(clock: Callable[[Any, float], None]) -> None:
     pytest.importorskip("onnxruntime", reason="needs the gates extra")
     from lazaretto.gates.content.jury import scorer
-    from lazaretto.gates.content.jury.views import JuryView
-    from lazaretto.gates.content.records import InputKind
+    from lazaretto.gates.content.records import InputKind, Role
 
     assert [sorted(scorer._spread(n)) for n in (1, 2, 5, 32)] == [list(range(n)) for n in (1, 2, 5, 32)]
     assert scorer._spread(8)[:4] == [0, 4, 2, 6]
-    models, words = scorer.shipped_models(), " ".join(f"berth {n} is taken" for n in range(500))
-    view = JuryView("text", InputKind.TEXT, words, "", "text")
+    seat = scorer.shipped_models()._seats[Role.STRICT]
+    words = list(range(2_000, 4_000))
+    whole = seat.look(InputKind.TEXT, words, [], 0)
     clock(scorer, 1.0)
-    part = models._look(view, until=1.5)
-    assert part.cut and part.sampled
-    whole = models._look(view, until=float("inf"))
-    assert not whole.cut and not whole.sampled and len(whole.parts) > len(part.parts)
-    assert not models._look(view, until=-1.0).cut, "what was read a moment ago costs no time"
+    part = seat.look(InputKind.TEXT, words, [], 0, until=1.5)
+    assert not whole.cut and whole.tokens >= len(words)
+    assert part.cut and 256 <= part.tokens < len(words)
 
 
 async def test_what_was_not_read_waits_for_a_person(clock: Callable[[Any, float], None]) -> None:

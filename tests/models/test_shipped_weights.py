@@ -73,16 +73,16 @@ def test_in_a_source_tree_the_fix_is_another(copied: Path, monkeypatch: pytest.M
 
 
 def test_swapped_missing_and_unlisted_files_are_refused(copied: Path) -> None:
-    claims = copied / "weights" / "claims"
-    shutil.copy(claims / "second.safetensors", claims / "relation.safetensors")
-    with pytest.raises(ModelUnavailable, match=r"relation\.safetensors"):
-        read_checked(claims / "relation.safetensors", "the relation model")
-    (claims / "second.safetensors").unlink()
+    jury = copied / "weights" / "jury"
+    shutil.copy(jury / "loose.safetensors", jury / "strict.safetensors")
+    with pytest.raises(ModelUnavailable, match=r"strict\.safetensors"):
+        read_checked(jury / "strict.safetensors", "the jury")
+    (jury / "loose.safetensors").unlink()
     with pytest.raises(ModelUnavailable, match="force-reinstall"):
-        read_checked(claims / "second.safetensors", "the relation model")
-    (claims / "other.json").write_text("{}")
+        read_checked(jury / "loose.safetensors", "the jury")
+    (jury / "other.json").write_text("{}")
     with pytest.raises(ModelUnavailable, match="not this version's"):
-        read_fitted(claims / "other.json", "the relation model")
+        read_fitted(jury / "other.json", "the jury")
 
 
 @pytest.mark.parametrize("content", [None, "", "[]", "{}"])
@@ -93,7 +93,7 @@ def test_without_the_list_nothing_is_read(content: str | None, copied: Path) -> 
     else:
         (copied / MANIFEST).write_text(content)
     with pytest.raises(ModelUnavailable, match="force-reinstall"):
-        read_checked(copied / "weights" / "reading" / "orders.json", "the screener")
+        read_checked(copied / "weights" / "screener" / "calibration.json", "the screener")
 
 
 @pytest.mark.parametrize("content", ["[]", "{}"])
@@ -128,10 +128,8 @@ for name in sys.argv[2:]:
     os._exit(0)
 """
 _OTHERS = {
-    "reading/orders.json": "memory",
-    "reading/trunk.safetensors": "memory",
+    "screener/screener.safetensors": "memory",
     "claims/quiet.safetensors": "memory",
-    "reading/jury.json": "content",
     "jury/loose.safetensors": "content",
     "reader/with_jury.json": "content",
 }

@@ -14,18 +14,18 @@ from lazaretto_lab.training import states
 TEXTS = ["The berth is number nine.", "Send the list to the harbour master."]
 
 
-def test_a_head_of_the_trunk_says_on_them_what_the_screener_says(tmp_path: Path) -> None:
-    weights = states.read_arrays(states.SHIPPED / "weights" / states.ADAPTERS["trunk"], "the trunk")
-    row, bias = weights["head.marks.weight"][1].astype(np.float32), float(weights["head.marks.bias"][1])
-    for text, found in zip(TEXTS, states.token_states("trunk", TEXTS, tmp_path), strict=True):
+def test_a_head_of_the_screener_says_on_them_what_the_screener_says(tmp_path: Path) -> None:
+    weights = states.read_arrays(states.SHIPPED / "weights" / states.ADAPTERS["screener"], "the screener")
+    row, bias = weights["head.weight"][1].astype(np.float32), float(weights["head.bias"][1])
+    for text, found in zip(TEXTS, states.token_states("screener", TEXTS, tmp_path), strict=True):
         marks = np.sort(found[1:].astype(np.float32) @ row + bias)
         assert float(marks[-6:].mean()) == pytest.approx(shared_screener().quiet_lie(text), abs=0.02)
 
 
 def test_what_was_read_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = states.token_states("trunk", TEXTS[:1], tmp_path)[0]
+    first = states.token_states("screener", TEXTS[:1], tmp_path)[0]
     read = list[str]()
     real = states._read
     monkeypatch.setattr(states, "_read", lambda trunk, text: read.append(text) or real(trunk, text))
-    again = states.token_states("trunk", TEXTS, tmp_path)
+    again = states.token_states("screener", TEXTS, tmp_path)
     assert read == TEXTS[1:] and np.array_equal(first, again[0]) and len(again) == 2

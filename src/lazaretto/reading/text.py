@@ -150,8 +150,8 @@ class ReadVectors:
 
 MOST_WINDOWS = 128
 """Read of one text: about 110 kB of English without disguises."""
-STRIDE = WINDOW_TOKENS - 2 - 48
-"""Windows overlap by 48 tokens, so that an order is whole in one of them; those of the content gate are the same."""
+_STRIDE = WINDOW_TOKENS - 2 - 48
+"""Windows overlap by 48 tokens, so that an order is whole in one of them."""
 _RUN, _AROUND = 6, 48
 """A view says nothing new where each of its runs of so many tokens was read before; shorter runs would let words in
 another order pass as read. And the tokens that are read on both sides of a new run."""
@@ -232,7 +232,7 @@ def chosen_windows(
         new = _new_parts(_runs(pieces.ids), known_runs, len(pieces.ids))
         parts = new if found else [(0, len(pieces.ids))]
         for start, end in parts:
-            for window in pieces.part(start, end).windows(10**9, STRIDE):
+            for window in pieces.part(start, end).windows(10**9, _STRIDE):
                 if window.ids not in seen:
                     seen.add(window.ids)
                     found.append((view, window))

@@ -8,6 +8,7 @@ from lazaretto.gates.content.jury.views import (
     CLS,
     PICTURE_IDS,
     SEP,
+    WINDOW,
     clean,
     compose,
     content_views,
@@ -16,7 +17,6 @@ from lazaretto.gates.content.jury.views import (
 )
 from lazaretto.gates.content.records import PLACEHOLDER, Content, InputKind, PreparedContent
 from lazaretto.models.language import language_of
-from lazaretto.models.minilm import WINDOW_TOKENS
 
 
 def test_clean_removes_what_follows_the_describer_and_keeps_the_words():
@@ -31,7 +31,7 @@ def test_windows_fit_cover_and_are_well_formed(kind, text, picture):
     words, scene = list(range(1000, 1000 + text)), list(range(5000, 5000 + picture))
     made = windows(kind, words, scene, 1000)
     for window in made:
-        assert len(window.ids) <= WINDOW_TOKENS
+        assert len(window.ids) <= WINDOW
         assert window.ids[0] == CLS and window.ids[-1] == SEP
         held = window.ids[window.text_at : window.text_at + window.text[1] - window.text[0]]
         assert list(held) == words[window.text[0] : window.text[1]]
@@ -119,6 +119,13 @@ def test_emoji_are_read_as_words_and_not_as_ink():
     assert clean("I 🔪 them ❤️") == "I knife them heart"
     assert clean("a 👋🏿 wave") == "a waving hand wave"
     assert clean("plain words stay: 10 € and naïve") == "plain words stay: 10 € and naïve"
+
+
+def test_a_wider_window_holds_more_and_needs_fewer():
+    text = list(range(1000, 1800))
+    narrow, wide = (windows(InputKind.TEXT, text, [], 8, size) for size in (256, 512))
+    assert len(narrow) == 4 and len(wide) == 2
+    assert all(len(w.ids) <= 512 for w in wide) and wide[-1].text[1] == len(text)
 
 
 async def test_a_picture_that_goes_around_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """Token states of the networks that read every text anyway, for small heads on frozen trunks.
 
     from lazaretto_lab.training.states import token_states
-    states = token_states("trunk", texts, folder)
+    states = token_states("screener", texts, folder)
 
 Read as the product reads them, in eight bits on the processor, one window at a time, so that a head meets in use what
 it was fitted on. What was read is kept in ``folder`` (outside of git) and found again by its text and weights: a run
@@ -24,8 +24,8 @@ from lazaretto.models.weight_files import SHIPPED, read_arrays
 
 States = NDArray[np.float16]
 """(tokens, 384); the first token is [CLS], the last one [SEP]."""
-ADAPTERS = {"trunk": "reading/trunk.safetensors"}
-"""Trunk -> its weights. ``minilm`` is the plain encoder of claims."""
+ADAPTERS = {"screener": "screener/screener.safetensors", "jury": "jury/strict.safetensors"}
+"""Trunk -> its weights; ``jury`` is the debater that looks at every text. ``minilm`` is the plain encoder of claims."""
 TRUNKS = (*ADAPTERS, "minilm")
 _SHARD = 2_000
 """Texts that one file of states holds: what was read before a run was stopped is not read again."""

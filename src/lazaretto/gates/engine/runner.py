@@ -429,7 +429,7 @@ async def _safely(gate: Gate, observation: Observation, context: GateContext) ->
     """The gate's answer; every exception becomes a ``GateCrash``, so that none can end the loop it runs on."""
     task = asyncio.current_task()
     try:
-        with given(context.budget.processor), kept_texts.read_for(getattr(context.ledger, "namespace", "")):
+        with given(context.budget.processor):
             return await gate.examine(observation, context)
     except BaseException as error:
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():

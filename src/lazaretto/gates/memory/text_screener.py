@@ -1,6 +1,6 @@
 """Orders in text memories: marked by a model that says how sure it is, and by the words of four languages.
 
-The one reading of its windows (``reading/trunk.py``) marks every token; the most suspicious stretch decides, so a short
+One pass of all-MiniLM-L6-v2 with a small adapter marks every token; the most suspicious stretch decides, so a short
 order in a long document is not averaged away. Sentences in unknown languages are left out and named.
 """
 
@@ -10,20 +10,21 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.models.language import Stretch, without
-from lazaretto.models.minilm import Tokens
-from lazaretto.models.weight_files import read_fitted
+from lazaretto.models.minilm import Encoder, Tokens, split_heads
+from lazaretto.models.weight_files import Arrays, read_weights
 from lazaretto.processor_time import is_over, worked
 from lazaretto.reading.text import chosen_windows, reading_of, shortened
-from lazaretto.reading.trunk import ORDERS, WEIGHTS, OneReading, TextTrunk, shared_reading
 from lazaretto.reading.views import View
 
+WEIGHTS = Path(__file__).parents[2] / "models" / "weights" / "screener"
 TOP_TOKENS = 6
 """As in training: the logit of a window is the mean of its most suspicious tokens."""
 MOST_SECONDS = 3.0
@@ -34,6 +35,8 @@ MILD_AT = 4.0
 the training's own lists reach it, and more of others."""
 GRAY = 0.3
 """The risk from which on a text may be an order; it is never called free of orders."""
+_KEPT_BYTES = 1 << 20
+"""Memory for the logits of windows that were read last."""
 _SPAN_LOGIT = 0.0
 _END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+|(?<=[。！？])")
 _MOST_AROUND = 160
@@ -41,7 +44,7 @@ _MOST_AROUND = 160
 MOST_QUOTED = 160
 """Characters that a reason quotes."""
 _ORDERS, _QUIET, _TOOLS = range(3)
-"""Marks of the trunk, as in training."""
+"""Rows of the head, as in training."""
 _AS_SEEN = ("entities", "unmasked", "plain")
 """Readings of the whole text as a reader sees it, the plainest first: unknown languages are looked for in these."""
 
@@ -134,16 +137,18 @@ class Calibration:
 
 
 _Marked = tuple[Tokens, NDArray[np.float32]]
-"""A window, with a logit per mark and token."""
+"""A window, with a logit per head and token."""
 
 
 class TextScreener:
     """Loads once, screens many."""
 
     def __init__(self, weights: Path = WEIGHTS) -> None:
-        self._reading = shared_reading() if weights == WEIGHTS else OneReading(partial(TextTrunk, weights))
-        self._reading.warm_up()
-        self.calibration = _calibration(weights)
+        arrays, self.calibration = _load(weights)
+        adapter, head = split_heads(arrays)
+        self._heads, self._biases = head["weight"], head["bias"]
+        self._encoder = Encoder(adapter, int8=True)
+        self._read: KeptTexts[NDArray[np.float32]] = KeptTexts(_KEPT_BYTES, lambda marks: int(marks.nbytes))
 
     def screen(self, texts: Sequence[str], most_seconds: float = MOST_SECONDS) -> list[Screening]:
         """One screening per text, in order; at most so long for each."""
@@ -210,13 +215,18 @@ class TextScreener:
         """The logit that the description of a tool has something in it that a tool need not say."""
         return self._strongest(text, _TOOLS)
 
-    def _strongest(self, text: str, mark: int) -> float:
+    def _strongest(self, text: str, head: int) -> float:
         windows, _ = chosen_windows([View("plain", text)])
-        return max((_pooled(window, self._marks(window)[mark]) for _, window in windows), default=-math.inf)
+        return max((_pooled(window, self._marks(window)[head]) for _, window in windows), default=-math.inf)
 
     def _marks(self, window: Tokens) -> NDArray[np.float32]:
-        """A logit per mark and token."""
-        return self._reading.window(window.ids).of("marks")
+        """A logit per head and token, from one pass; a window that comes again is not read again."""
+        key = digest(" ".join(map(str, window.ids)))
+        marks = self._read.get(key)
+        if marks is None:
+            marks = self._heads @ self._encoder.token_states([window.ids])[0].T + self._biases[:, None]
+            self._read.put(key, marks)
+        return np.asarray(marks, np.float32)
 
     def _marked(self, readings: Sequence[View], until: float) -> tuple[dict[View, list[_Marked]], bool]:
         """Every window that there was time for, and whether these are all."""
@@ -298,11 +308,15 @@ def whole_sentences(text: str, start: int, end: int) -> str:
     return wide if len(wide) <= MOST_QUOTED else text[start:end].strip()
 
 
-def _calibration(weights: Path) -> Calibration:
-    fitted = read_fitted(weights / ORDERS, "the text-memory screener")
+def _load(weights: Path) -> tuple[Arrays, Calibration]:
+    arrays, fitted = read_weights(
+        weights / "screener.safetensors", weights / "calibration.json", "the text-memory screener"
+    )
     logits, risk, languages = (tuple(fitted[name]) for name in ("logits", "risk", "languages"))
     shift, tools = (fitted.get(name, {}) for name in ("shift", "tools"))
-    return Calibration(fitted["thresholds"], logits, risk, float(fitted["spread"]), languages, shift=shift, tools=tools)
+    return arrays, Calibration(
+        fitted["thresholds"], logits, risk, float(fitted["spread"]), languages, shift=shift, tools=tools
+    )
 
 
 @cache

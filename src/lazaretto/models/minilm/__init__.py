@@ -19,7 +19,6 @@ from lazaretto.models.minilm.encoder import (
     pieces_of,
     shared_minilm,
     split_heads,
-    window_starts,
     window_texts,
 )
 
@@ -38,6 +37,5 @@ __all__ = [
     "pieces_of",
     "shared_minilm",
     "split_heads",
-    "window_starts",
     "window_texts",
 ]

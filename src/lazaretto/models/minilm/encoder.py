@@ -254,17 +254,11 @@ class Pieces:
         ``stride`` is how far each window starts after the one before it, in tokens.
         """
         body, ids, offsets = WINDOW_TOKENS - 2, self.ids, self.offsets
-        starts = window_starts(len(ids), stride)
+        starts = list(range(0, max(1, len(ids) - body + stride), stride)) if len(ids) > body else [0]
         if len(starts) > max_windows:
             picked = np.linspace(0, len(starts) - 1, max_windows).round().astype(int)
             starts = [starts[i] for i in sorted(set(picked.tolist()))]
         return [Tokens((101, *ids[s : s + body], 102), ((0, 0), *offsets[s : s + body], (0, 0))) for s in starts]
-
-
-def window_starts(tokens: int, stride: int) -> list[int]:
-    """The first tokens of the windows of so many tokens."""
-    body = WINDOW_TOKENS - 2
-    return list(range(0, tokens - body + stride, stride)) if tokens > body else [0]
 
 
 def pieces_of(text: str) -> Pieces:

@@ -2,7 +2,7 @@
 
 ``training.jury.train`` leaves a work folder with ``examples.jsonl`` and ``jury-scores.npz``: for each fold the logits
 of models that missed it. Calibration, debate weights and bars of a fold come from the other folds, and the ordinary
-debate runs on top. Those of the jury of two networks (version 3) are stored in ``lab/results/jury``.
+debate runs on top. Those of the shipped version are stored (``lab/results/jury``), so no training is needed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lazaretto_lab.training.jury.evaluation import SEATS, Items, fit, load_items
 
 _ROLES = (Role.STRICT, Role.LOOSE)
 STORED = Path(__file__).resolve().parents[4] / "results" / "jury"
-"""The items, and the cross-validated scores of the jury of two networks, in a checkout."""
+"""The cross-validated scores of the shipped version, in a checkout."""
 
 
 @functools.lru_cache(maxsize=2)
@@ -33,15 +33,10 @@ def development(work: Path | None) -> tuple[Items, Path]:
     if work is not None:
         return load_items(work), work / "jury-scores.npz"
     scores = STORED / "left_out_scores.npz"
-    return stored_items(scores), scores
-
-
-def stored_items(scores: Path) -> Items:
-    """The items with the scores of a file in a checkout."""
     if not scores.is_file():
-        raise InputError("work", f"no stored scores: {scores}", "Name a training's folder in LAZARETTO_JURY_WORK")
+        raise InputError("work", f"no stored scores in {STORED}", "Name a training's folder in LAZARETTO_JURY_WORK")
     lines = gzip.decompress((STORED / "left_out_items.jsonl.gz").read_bytes()).splitlines()
-    return scored_items(scores, [orjson.loads(line) for line in lines])
+    return scored_items(scores, [orjson.loads(line) for line in lines]), scores
 
 
 class HeldOutModels:

@@ -1,7 +1,4 @@
-"""The tables of the jury's model card, from the figures beside the weights; ``lazaretto bench pages`` writes them.
-
-Texts are read by the trunk (``reading/jury.json``), pictures by the jury's two networks (``jury/jury.json``).
-"""
+"""The tables of the jury's model card, from the figures in ``jury.json``; ``lazaretto bench pages`` writes them."""
 
 from __future__ import annotations
 
@@ -11,9 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-WEIGHTS = Path(str(resources.files("lazaretto.models"))) / "weights"
-MANIFESTS = (WEIGHTS / "jury" / "jury.json", WEIGHTS / "reading" / "jury.json")
-"""The later one's figures count where both have some."""
+MANIFEST = Path(str(resources.files("lazaretto.models"))) / "weights" / "jury" / "jury.json"
 
 
 def tables(manifest: Mapping[str, Any]) -> dict[str, str]:
@@ -36,13 +31,12 @@ def _point(value: float) -> str:
 
 
 def _files(hashes: Mapping[str, str]) -> str:
-    form = "low-rank changes in eight bits, heads in half precision"
-    networks = {
-        "trunk": f"{form}: reads texts and the words on pictures, for both debaters ([card](trunk.md))",
-        "strict": f"rank 20, {form}: reads descriptions of pictures as Strict; names hazards",
-        "loose": f"rank 20, {form}: the same as Loose; another start, more weight on ranking; names benign contexts",
-    }
-    rows = [f"| `{part}.safetensors` | {what} | `{hashes[f'{part}.safetensors']}` |" for part, what in networks.items()]
+    what = {"strict": "names hazards", "loose": "another start, more weight on ranking; names benign contexts"}
+    form = "rank-20 adapter in eight bits, heads in half precision"
+    rows = [
+        f"| `{name}` | {form}; {what[name.split('.')[0]]} | `{digest}` |"
+        for name, digest in sorted(hashes.items(), reverse=True)
+    ]
     return "\n".join(["| file | what | sha256 |", "|---|---|---|", *rows])
 
 
@@ -108,8 +102,4 @@ NAMES = ("files", "bench", "sources", "hazards")
 
 def card_table(name: str) -> str:
     """One of the card's tables, from the figures that ship with the weights."""
-    several = [json.loads(file.read_text(encoding="utf-8")) for file in MANIFESTS]
-    joined = {
-        part: {k: v for manifest in several for k, v in manifest[part].items()} for part in ("sha256", "measured")
-    }
-    return tables(joined)[name]
+    return tables(json.loads(MANIFEST.read_text(encoding="utf-8")))[name]

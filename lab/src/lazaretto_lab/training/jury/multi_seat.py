@@ -33,8 +33,6 @@ MATRICES = ("attention.self.query", "attention.self.key", "attention.self.value"
             "intermediate.dense", "output.dense")  # fmt: skip
 CLS, SEP, PICTURE = 101, 102, (3861, 1024)
 PICTURE_SHARE = 120
-STRIDE = 206
-"""How far the windows of a text begin from each other; as ``lazaretto.reading.text``."""
 
 
 @dataclass(frozen=True)
@@ -154,8 +152,6 @@ def windows(kind: int, text: np.ndarray, picture: np.ndarray, size: int, limit: 
     if step >= length:
         return [compose(kind, text, picture, 0, size)]
     starts = [*range(0, length - step, step), length - step]
-    if kind == 0:
-        starts = list(range(0, length - step + STRIDE, STRIDE))
     if len(starts) > limit:
         starts = [starts[round(i * (len(starts) - 1) / (limit - 1))] for i in range(limit)]
     return [compose(kind, text, picture, s, size) for s in starts]

@@ -1,4 +1,4 @@
-"""Makes a jury of two networks from public data, which teaches the trunk (``training/reading``), and its figures.
+"""Makes the embedded jury's weights from public data, and the figures of its model card.
 
     lazaretto train jury prepare  --data ../shared/data --work runs/jury
     lazaretto train jury train    --work runs/jury                        (a GPU: minutes)
@@ -51,7 +51,7 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 def assemble(arguments: argparse.Namespace) -> None:
-    """Scores -> fitted numbers, figures, and the folder with both networks."""
+    """Scores -> fitted numbers, figures, and the folder that is shipped."""
     from lazaretto_lab.training.jury.assembly import assemble_jury
 
     manifest = assemble_jury(arguments.work, arguments.out, arguments.seats.split(","))
@@ -71,7 +71,7 @@ def main() -> None:
     two.add_argument("--some", type=int, default=0, help="train on every n-th example only, to try the road")
     three = steps.add_parser("assemble")
     three.add_argument("--seats", default="strict,loose", help="which trained seats are Strict and Loose")
-    three.add_argument("--out", type=Path, default=Path("runs/jury/weights"))
+    three.add_argument("--out", type=Path, default=Path("src/lazaretto/models/weights/jury"))
     for step, function in ((one, prepare), (two, train), (three, assemble)):
         step.add_argument("--work", type=Path, required=True)
         step.set_defaults(function=function)

@@ -97,7 +97,7 @@ class Material:
     def of(cls, cache: Path) -> Material:
         """Reads texts that are not kept in the cache yet."""
         read = lines()
-        states = token_states("trunk", [line.text for line in read], cache)
+        states = token_states("screener", [line.text for line in read], cache)
         return cls(read, states, np.array([line[1:].astype(np.float64).mean(axis=0) for line in states]))
 
     def column(self, name: str) -> NDArray[Any]:

@@ -1,11 +1,10 @@
 """Writes what ``training.py`` needs on a machine that has neither the data nor this project.
 
-    git archive 659ccfe8 src/lazaretto/models/weights | tar x -C OLD    # the last commit with a screener and a jury
-    python -m lazaretto_lab.training.reading.prepare ../shared/data WORK OLD/src/lazaretto/models/weights [PACKAGES]
+    python -m lazaretto_lab.training.reading.prepare ../shared/data WORK [PACKAGES]
 
 The screener's material and the jury's examples, both in the languages that the encoder's word pieces can carry, with
 notes of everyday work in both tasks; which sources each seat leaves out; texts without labels (``transfer.py``); the
-encoder; the screener and the jury that teach; the modules that the training needs, under ``WORK/pk``.
+encoder; the screener and the jury that ship; the modules that the training needs, under ``WORK/pk``.
 """
 
 from __future__ import annotations
@@ -40,10 +39,11 @@ from lazaretto_lab.training.reading import batches, distil, scores, teachers, tr
 from lazaretto_lab.training.screener import bundle, leave_one_out, material
 from lazaretto_lab.training.screener import training as screener
 
-TEACHERS = {
-    "screener": "screener/screener.safetensors",
-    "strict": "jury/strict.safetensors",
-    "loose": "jury/loose.safetensors",
+_WEIGHTS = Path(weight_files.__file__).parent / "weights"
+SHIPPED = {
+    "screener": _WEIGHTS / "screener" / "screener.safetensors",
+    "strict": _WEIGHTS / "jury" / "strict.safetensors",
+    "loose": _WEIGHTS / "jury" / "loose.safetensors",
 }
 NOTES_SOURCE = "work_notes"
 _NOTES, _HARMLESS_NOTES, _MOST = 3000, 800, 300
@@ -51,9 +51,8 @@ _WRITTEN_TRUST = 3.0
 """Of written requests: there are few."""
 
 
-def prepare(data: Path, work: Path, weights: Path, packages: Path | None = None) -> None:
-    """All files of the work folder; ``weights``: the screener's and the jury's; ``packages``: real servers with honest
-    descriptions of tools."""
+def prepare(data: Path, work: Path, packages: Path | None = None) -> None:
+    """All files of the work folder; ``packages``: real servers with honest descriptions of tools."""
     work.mkdir(parents=True, exist_ok=True)
     bundle.WEIGHTS[NOTES_SOURCE] = 8
     lines, contexts = [*material.lines(data, 0), *_note_lines()], material.contexts(data, 0)
@@ -78,7 +77,7 @@ def prepare(data: Path, work: Path, weights: Path, packages: Path | None = None)
     (work / "families.json").write_text(json.dumps(families))
     shutil.copy(minilm_folder() / "model.safetensors", work / "minilm.safetensors")
     print(f"{len(lines)} lines, {len(contexts)} contexts, {len(examples)} examples, {sum(judged)} of them judged")
-    np.savez_compressed(work / "shipped.npz", allow_pickle=False, **teaching_arrays(weights))
+    np.savez_compressed(work / "shipped.npz", allow_pickle=False, **shipped_arrays())
     unlabelled = transfer.arrays(data, examples, numbers, more)
     unlabelled["seen"] = unlabelled["seen"][rows]
     np.savez_compressed(work / "transfer.npz", allow_pickle=False, **unlabelled)
@@ -93,11 +92,11 @@ def left_out_with(family: str) -> set[str]:
     return own | {source for source, fold in fold_of().items() if fold == split}
 
 
-def teaching_arrays(weights: Path) -> dict[str, NDArray[Any]]:
-    """The changes and heads of the screener and of the jury, as ``teachers.py`` reads them."""
+def shipped_arrays() -> dict[str, NDArray[Any]]:
+    """The changes and heads of the screener and of the jury that ship, as ``teachers.py`` reads them."""
     found: dict[str, NDArray[Any]] = {}
-    for name, file in TEACHERS.items():
-        arrays = weight_files.unpacked_changes(read_trained(weights / file))
+    for name, file in SHIPPED.items():
+        arrays = weight_files.unpacked_changes(read_trained(file))
         found |= {f"{name}/{key}": value.astype(np.float16) for key, value in arrays.items()}
     return found
 

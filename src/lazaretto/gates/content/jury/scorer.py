@@ -1,10 +1,11 @@
-"""A content as the jury's debaters see it: one reading of its words gives both their logits and quotes.
+"""The trained models behind the jury's debaters: one pass gives both debaters their logits and quotes.
 
-What a clause is worth is read: the text without it, and the clause by itself.
+A logit is a mean of token scores, so the share of every clause in it is exact.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,49 +18,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.gates.content.jury.views import (
-    CLS,
-    HEADS,
-    PICTURE_IDS,
-    SEP,
-    JuryView,
-    TokenWindow,
-    content_views,
-    windows,
-)
+from lazaretto.errors import ModelUnavailable
+from lazaretto.gates.content.jury.views import HEADS, WINDOW, JuryView, TokenWindow, content_views, windows
 from lazaretto.gates.content.records import InputKind, PreparedContent, Role
-from lazaretto.kept_texts import KeptTexts, digest, namespace
-from lazaretto.models.weight_files import read_checked, read_fitted
-from lazaretto.processor_time import is_over, until, worked
+from lazaretto.kept_texts import KeptTexts, digest
+from lazaretto.models.minilm import Encoder, Pieces, split_heads
+from lazaretto.models.weight_files import SHIPPED, read_arrays, read_checked, read_fitted
+from lazaretto.processor_time import apart, is_over, left, until, worked
 from lazaretto.reading.text import reading_of
-from lazaretto.reading.trunk import (
-    FILE,
-    JURY,
-    PICTURES,
-    WEIGHTS,
-    OneReading,
-    PictureNetworks,
-    TextTrunk,
-    WindowScores,
-    shared_reading,
-)
 
-MOST_WINDOWS = 40
-"""Windows read of one view, 8,300 tokens: a longer text is sampled evenly over its whole length."""
+MOST_WINDOWS = 32
+"""Windows read of one view: a longer text is sampled evenly over its whole length."""
 _AVERAGED, _WORST = 4, 2
-"""The heads were fitted on the mean of at most four windows; of more, the worst two count, lest length hide harm."""
+"""The models were fitted on the mean of at most four windows; of more, the worst two count, lest length hide harm."""
 MOST_SECONDS, HUGE_SECONDS = 5.0, 1.5
-"""Processor time of this thread for one content, and for one that waits for a person anyway because it is too long: no
-text keeps a gate busy, and a busy machine cuts nothing off. An unread part is reported."""
+"""Processor time of this thread for one content, both models together, and for one that waits for a person anyway
+because it is too long: no text keeps a gate busy, and a busy machine cuts nothing off. An unread part is reported."""
+_FIRST = 0.7
+"""The first model's share of it: enough for all its windows on a slow machine. What it finds clearly harmless, the
+other does not read."""
 _CHARACTERS = 200_000
-"""Looked at of one text; a part of them is read."""
+"""Looked at of one text; the models read a part of them."""
 _KEPT_BYTES = 4 << 20
-"""Memory for contents that were read last."""
+"""Memory for contents that were read last, and again for single looks at them."""
 _SENTENCE = re.compile(r"(?:[^.!?\n]|[.!?](?=\S))+[.!?]*\s*")
 _CLAUSE = re.compile(r"(?:[^.!?;:,\n]|[.!?;:,](?=\S))+[.!?;:,]*\s*")
 _WORD = re.compile(r"\S+")
-_READ_APART = 4
-"""Phrases for each side that are read by themselves, and left out of the rest, to say what they are worth."""
 _PHRASE, _SHORT = 14, 3
 """Most words of a phrase, and fewest: a fragment explains nothing."""
 _JOINING = (
@@ -72,13 +56,11 @@ _MODEL = "the embedded jury"
 _BESIDE = ("reader/with_jury.json", "reader/languages.json", "reader/calibration.json")
 """Files read while an arbiter rules, where a failure would count as one arbiter's fault and not stop the gate."""
 _SEATS = (Role.STRICT, Role.LOOSE)
-_DESCRIBED = (InputKind.IMAGE.value, InputKind.PAIR.value)
-"""Views with a picture's description: the trunk reads them less well than the networks that were trained for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClauseSpan:
-    """A clause and what a debater's logit owes it."""
+    """A clause and its share in a debater's logit."""
 
     quote: str
     """The phrase, at most 400 characters."""
@@ -86,7 +68,7 @@ class ClauseSpan:
     """text | description | read_text."""
     weight: float
     own: float = 0.0
-    """The log-odds of risk of these words alone."""
+    """The log-odds of risk of these words alone, as the debater's model read them in their place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,17 +110,17 @@ class Settings:
     """Per debater, round 2: offset, weight of Strict's log-odds, of Loose's, of the precedents' evidence. Fitted so
     that log-odds of zero are the best guess."""
     spread: float
-    """How far the log-odds move when the trunk is trained again: half of the interval."""
+    """How far the log-odds move when the models are trained again: half of the interval."""
     block: tuple[tuple[float, float], ...] = ((0.01, 0.0),)
     """(share of harmless content called unsafe, log-odds from which on it is), measured on sources unknown to the
     models."""
     allow: tuple[tuple[float, float], ...] = ((0.1, 0.0),)
     """(share of harmful content called safe, log-odds below which it is)."""
     quick: float = -30.0
-    """Below these log-odds of Strict alone, a whole debate never ended above the bar for allowed."""
+    """Below these log-odds of one model alone, a whole debate never ended above the bar for allowed."""
 
     def odds(self, role: Role, logit: float) -> float:
-        """A debater's logit, calibrated."""
+        """A model's logit, calibrated."""
         offset, slope = self.calibration[role.value]
         return offset + slope * logit
 
@@ -156,24 +138,25 @@ class _Turn:
 
 
 class JuryModels:
-    """Both debaters' heads for texts, and their networks for pictures.
+    """Both debaters' models. Safe to share between threads; reading the same content twice costs once."""
 
-    Safe to share between threads; reading the same content twice costs once.
-    """
-
-    def __init__(self, folder: Path = WEIGHTS, pictures: Path = PICTURES) -> None:
-        manifest, described = read_fitted(folder / JURY, _MODEL), read_fitted(pictures / JURY, _MODEL)
-        for file in (folder / FILE, *(pictures / f"{role.value}.safetensors" for role in _SEATS)):
-            read_checked(file, _MODEL)
-        self._reading = shared_reading() if folder == WEIGHTS else OneReading(partial(TextTrunk, folder))
-        self._pictures = OneReading(partial(PictureNetworks, pictures))
-        heads = {**manifest["heads"], **{head: described["heads"][head] for head in _DESCRIBED}}
-        self.settings = {head: _settings(fields) for head, fields in heads.items()}
+    def __init__(self, folder: Path) -> None:
+        manifest = read_fitted(folder / "jury.json", _MODEL)
+        for role in _SEATS:  # before one of them clears a text that the other was never asked about
+            read_checked(folder / f"{role.value}.safetensors", _MODEL)
+        self._seats = _Seats(
+            {
+                role: _Stored(folder / f"{role.value}.safetensors", int(manifest["windows"][role.value]))
+                for role in _SEATS
+            }
+        )
+        self.settings = {head: _settings(fields) for head, fields in manifest["heads"].items()}
         self.version = str(manifest["version"])
         self._names = (tuple(manifest["hazards"]), tuple(manifest["contexts"]))
         self._in_hand: dict[bytes, _Turn] = {}
         self._lock = threading.Lock()
         self._known: KeptTexts[tuple[JuryScores | None]] = KeptTexts(_KEPT_BYTES, lambda kept: _size(kept[0]))
+        self._looks: KeptTexts[_ViewScore] = KeptTexts(_KEPT_BYTES, lambda view: 2_000 + view.scores.nbytes * 4)
 
     def read(self, prepared: PreparedContent) -> JuryScores | None:
         """Both debaters' view of the content; None when it holds nothing to read."""
@@ -187,18 +170,18 @@ class JuryModels:
             return known[0]
 
     def warm_up(self) -> None:
-        """Load the trunk."""
-        self._reading.warm_up()
+        """Load the model that looks at every text."""
+        _ = self._seats[_SEATS[0]]
 
     def glance(self, prepared: PreparedContent, quick: float | None = None) -> float | None:
-        """Strict's log-odds, where they are enough to call the content clearly harmless; else None.
+        """The risk by one model alone, where that is enough to call the content clearly harmless; else None.
 
-        ``quick``: a lower bar than its own. What it read is not read again when the debate is held after all.
+        ``quick``: a lower bar than the model's own. What it read is not read again when the debate is held after all.
         """
         if len(prepared.content.text) > _CHARACTERS:
             return None
         with self._turn(_key(prepared)):
-            end, views = until(MOST_SECONDS), content_views(_bearable(prepared))
+            end, views = until(_FIRST * left(MOST_SECONDS)), content_views(_bearable(prepared))
             risk = max((self._glance(view, end, quick) for view in views), default=0.0)
             return risk if views and risk < 0 else None
 
@@ -217,105 +200,161 @@ class JuryModels:
                 if not turn.takers:
                     self._in_hand.pop(key, None)
 
-    def _glance(self, view: JuryView, until: float, quick: float | None) -> float:
-        """Strict's log-odds, or 0 when they are not low enough, or not all of it could be read."""
-        settings, look = self.settings[view.head], self._look(view, until)
-        odds = settings.odds(_SEATS[0], look.logit(_SEATS[0]))
+    def _glance(self, whole: JuryView, until: float, quick: float | None) -> float:
+        """Log-odds of one model, or 0 when they are not low enough, or not all of it could be read."""
+        settings, (view, text, picture) = self.settings[whole.head], self._tokens(whole)
+        look = self._look(_SEATS[0], view, text.ids, picture.ids, until)
+        odds = settings.odds(_SEATS[0], look.logit)
         bar = settings.quick if quick is None else min(quick, settings.quick)
         return odds if odds < bar and not look.cut else 0.0
 
-    def _reader(self, view: JuryView) -> OneReading:
-        return self._pictures if view.head in _DESCRIBED else self._reading
+    def _look(
+        self, role: Role, view: JuryView, text: Sequence[int], picture: Sequence[int], until: float
+    ) -> _ViewScore:
+        key = digest(role.value, view.head, view.kind.value, view.text, view.picture, view.part)
+        known = self._looks.get(key)
+        if known is None:
+            known = self._seats[role].look(view.kind, text, picture, HEADS.index(view.head), until)
+            self._looks.put(key, known)
+        return known
 
-    def _look(self, whole: JuryView, until: float) -> _Look:
-        """Read the windows of a view that there is time for, at least one, and those that were read already.
-
-        From one to the next half of the text is skipped, and half of the rest: what was read is spread over all of it.
-        """
+    def _tokens(self, whole: JuryView) -> tuple[JuryView, Pieces, Pieces]:
         view = replace(whole, text=_sampled(whole.text), picture=_sampled(whole.picture))
-        text, picture = reading_of(view.text).pieces, reading_of(view.picture).pieces
-        reading = self._reader(view)
-        every, read, last = windows(view.kind, text.ids, picture.ids, MOST_WINDOWS), dict[int, WindowScores](), 0.0
-        for place in _spread(len(every)):
-            ids = every[place].ids
-            if read and is_over(until, last) and not reading.knows(ids):
-                continue
-            began = worked()
-            read[place] = reading.window(ids)
-            last = max(last, worked() - began)
-        parts = tuple((every[place], read[place]) for place in sorted(read))
-        sampled = sum(len(window.ids) for window, _ in parts) < len(text.ids)
-        sampled |= max(len(whole.text), len(whole.picture)) > _CHARACTERS
-        offsets = (text.offsets, picture.offsets)
-        return _Look(view, offsets, parts, HEADS.index(view.head), sampled, len(read) < len(every))
+        return view, reading_of(view.text).pieces, reading_of(view.picture).pieces
 
     def _read(self, prepared: PreparedContent, until: float) -> JuryScores | None:
         """The worst of the views; where time runs out, the others are not read, and ``cut`` is set."""
-        found, looks = content_views(_bearable(prepared)), list[_Look]()
+        found, readings = content_views(_bearable(prepared)), list[JuryScores]()
         for place, view in enumerate(found):
-            if looks and is_over(until):
+            if readings and is_over(until):
                 break
-            looks.append(self._look(view, worked() + max(0.0, until - worked()) / (len(found) - place)))
-        worst = max(looks, key=self._margin, default=None)
-        cut = len(looks) < len(found) or any(look.cut for look in looks)
+            end = worked() + max(0.0, until - worked()) / (len(found) - place)
+            readings.append(self._read_view(view, end))
+        worst = max(readings, key=self._margin, default=None)
+        cut = len(readings) < len(found) or any(reading.cut for reading in readings)
         cut |= len(prepared.content.text) > _CHARACTERS
-        sampled = any(look.sampled for look in looks)
-        return None if worst is None else replace(self._scores(worst, until), cut=cut, sampled=sampled)
+        return None if worst is None else replace(worst, cut=cut, sampled=any(reading.sampled for reading in readings))
 
-    def _margin(self, look: _Look) -> float:
-        """The mean log-odds of risk of a view, before any debate."""
-        settings = self.settings[look.view.head]
-        return float(np.mean([settings.odds(role, look.logit(role)) for role in _SEATS]))
+    def _margin(self, reading: JuryScores) -> float:
+        """The mean log-odds of risk of a reading, before any debate."""
+        return float(np.mean([reading.debaters[role].odds for role in _SEATS]))
 
-    def _scores(self, look: _Look, until: float) -> JuryScores:
-        settings, reading = self.settings[look.view.head], self._reader(look.view)
-        odds = {role: settings.odds(role, look.logit(role)) for role in _SEATS}
-        # Strict speaks for the more worried of the two heads and Loose for the milder one, whichever that is here.
+    def _read_view(self, whole: JuryView, until: float) -> JuryScores:
+        view, text, picture = self._tokens(whole)
+        settings = self.settings[view.head]
+        seconds, looks = until - worked(), dict[Role, _ViewScore]()
+        for role, share in zip(_SEATS, (_FIRST, 1 - _FIRST), strict=True):
+            looks[role] = self._look(role, view, text.ids, picture.ids, worked() + share * seconds)
+        odds = {role: settings.odds(role, look.logit) for role, look in looks.items()}
+        # Strict speaks for the more worried of the two models and Loose for the milder one, whichever that is here.
         speaks = sorted(_SEATS, key=lambda role: -odds[role])
-        hazards = _named(self._names[0], _softmax(look.worst(Role.STRICT)[1].mean("hazard")))
-        contexts = _named(self._names[1], sigmoid(look.worst(Role.LOOSE)[1].mean("context")))
+        named = {
+            part: _head(self._seats[role], looks[role], part)
+            for part, role in (("hazard", _SEATS[0]), ("context", _SEATS[1]))
+        }
+        hazards, contexts = (
+            _named(self._names[0], _softmax(named["hazard"])),
+            _named(self._names[1], sigmoid(named["context"])),
+        )
+        places = (text.offsets, picture.offsets)
         seats = {
             role: DebaterScore(
-                look.logit(head),
-                odds[head],
-                _spans(look, head, partial(settings.odds, head), reading, until),
+                looks[model].logit,
+                odds[model],
+                _spans(view, looks[model], places, partial(settings.odds, model)),
                 hazards,
                 contexts,
             )
-            for role, head in zip(_SEATS, speaks, strict=True)
+            for role, model in zip(_SEATS, speaks, strict=True)
         }
-        tokens = sum(len(window.ids) for window, _ in look.parts)
-        return JuryScores(look.view.head, seats, tokens, look.sampled, look.cut, _words(look.view))
-
-
-_Offsets = Sequence[tuple[int, int]]
+        covered = all(look.tokens >= len(text.ids) for look in looks.values())
+        tokens, cut = max(look.tokens for look in looks.values()), any(look.cut for look in looks.values())
+        sampled = not covered or max(len(whole.text), len(whole.picture)) > _CHARACTERS
+        return JuryScores(view.head, seats, tokens, sampled, cut, _words(view))
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """The windows of one view that were read."""
+class _ViewScore:
+    """One seat's look at one view."""
 
-    view: JuryView
-    offsets: tuple[_Offsets, _Offsets]
-    """The places of the tokens of its text and of its picture."""
-    parts: tuple[tuple[TokenWindow, WindowScores], ...]
-    head: int
-    sampled: bool
-    """Whether parts of a very long text were skipped."""
-    cut: bool
+    logit: float
+    worst: TokenWindow
+    scores: NDArray[np.float32]
+    """Scores of the worst window's tokens."""
+    pooled: NDArray[np.float32]
+    """The worst window's mean state."""
+    tokens: int
+    cut: bool = False
     """Whether there was no time for all of its windows."""
+    bias: float = 0.0
+    """The number that the head adds to the mean of the scores."""
 
-    def _logits(self, role: Role) -> NDArray[np.float32]:
-        return np.array([read.of(role.value)[self.head].mean() for _, read in self.parts], np.float32)
 
-    def logit(self, role: Role) -> float:
-        """A debater's: the mean of few windows, of many that of the worst."""
-        logits = np.sort(self._logits(role))[::-1]
-        return float(logits[: _AVERAGED if len(logits) <= _AVERAGED else _WORST].mean())
+@dataclass(frozen=True, slots=True)
+class _DebaterModel:
+    """A debater's model."""
 
-    def worst(self, role: Role) -> tuple[TokenWindow, WindowScores]:
-        """The window that a debater finds most risky."""
-        return self.parts[int(self._logits(role).argmax())]
+    encoder: Encoder
+    heads: Mapping[str, NDArray[np.float32]]
+    window: int
+    """Tokens it reads at once."""
+
+    def look(
+        self, kind: InputKind, text: Sequence[int], picture: Sequence[int], head: int, until: float = math.inf
+    ) -> _ViewScore:
+        """Read the windows there is time for, at least one, and keep what the worst ones say.
+
+        From one to the next half of the text is skipped, and half of the rest: what was read is spread over all of it.
+        """
+        every = windows(kind, text, picture, MOST_WINDOWS * WINDOW // self.window, self.window)
+        read: dict[int, NDArray[np.float32]] = {}
+        known: dict[tuple[int, ...], NDArray[np.float32]] = {}
+        last = 0.0
+        for place in _spread(len(every)):
+            ids = every[place].ids
+            if ids not in known:  # equal windows are read once
+                began = worked()
+                if read and is_over(until, last):
+                    break
+                known[ids] = self.encoder.token_states([ids])[0]
+                last = worked() - began
+            read[place] = known[ids]
+        parts, states = [every[place] for place in sorted(read)], [read[place] for place in sorted(read)]
+        scores = [s @ self.heads["risk.weight"][head] for s in states]
+        logits = np.array([t.mean() for t in scores]) + self.heads["risk.bias"][head]
+        order = np.argsort(-logits)[: _AVERAGED if len(logits) <= _AVERAGED else _WORST]
+        worst = int(order[0])
+        tokens = sum(len(part.ids) for part in parts)
+        mean, cut = states[worst].mean(axis=0), len(read) < len(every)
+        bias = float(self.heads["risk.bias"][head])
+        return _ViewScore(float(logits[order].mean()), parts[worst], scores[worst], mean, tokens, cut, bias)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """The file of a debater's model."""
+
+    file: Path
+    window: int
+
+    def load(self) -> _DebaterModel:
+        adapter, heads = split_heads(read_arrays(self.file, _MODEL))
+        return _DebaterModel(Encoder(adapter, int8=True), heads, self.window)
+
+
+class _Seats:
+    """The debaters' models, each loaded when it is first asked: most texts need one. No item's time is spent on it."""
+
+    def __init__(self, stored: Mapping[Role, _Stored]) -> None:
+        self._stored, self._loaded = stored, dict[Role, _DebaterModel]()
+        self._lock = threading.Lock()
+
+    def __getitem__(self, role: Role) -> _DebaterModel:
+        with self._lock:
+            if role not in self._loaded:
+                with apart():
+                    self._loaded[role] = self._stored[role].load()
+            return self._loaded[role]
 
 
 def _spread(count: int) -> list[int]:
@@ -346,7 +385,7 @@ def _words(view: JuryView) -> str:
 
 
 def _key(prepared: PreparedContent) -> bytes:
-    return digest(namespace(), prepared.content.text, prepared.description, prepared.read_text)
+    return digest(prepared.content.text, prepared.description, prepared.read_text)
 
 
 def _size(scores: JuryScores | None) -> int:
@@ -356,39 +395,25 @@ def _size(scores: JuryScores | None) -> int:
     return 500 + words + sum(2_000 + 4 * len(span.quote) for debater in several for span in debater.spans)
 
 
+def _head(seat: _DebaterModel, look: _ViewScore, part: str) -> NDArray[np.float32]:
+    found: NDArray[np.float32] = seat.heads[f"{part}.weight"] @ look.pooled + seat.heads[f"{part}.bias"]
+    return found
+
+
 def _spans(
-    look: _Look, role: Role, odds: Callable[[float], float], reading: OneReading, until: float
+    view: JuryView,
+    look: _ViewScore,
+    offsets: tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int]]],
+    odds: Callable[[float], float],
 ) -> tuple[ClauseSpan, ...]:
-    """The phrases of the worst window that move its logit most: by what the window says without each, and what each
-    says by itself, calibrated by ``odds``.
-
-    Shares of its tokens' scores choose the phrases that are read so; where time runs out they stand for themselves.
+    """Each phrase's share in the worst window's logit, relative to an average phrase of the same length; and what it
+    is worth by itself, calibrated by ``odds``.
     """
-    window, read = look.worst(role)
-    scores = read.of(role.value)[look.head]
-    found = sorted(_shares(look, window, scores, odds), key=lambda s: -s[0].weight)
-    several = found if len(found) <= 2 * _READ_APART else [*found[:_READ_APART], *found[-_READ_APART:]]
-    made = []
-    for span, begin, end in several:
-        if not is_over(until):
-            before = (CLS, *PICTURE_IDS) if span.part == "description" else (CLS,)
-            alone = float(reading.window((*before, *window.ids[begin:end], SEP)).of(role.value)[look.head].mean())
-            left = reading.window((*window.ids[:begin], *window.ids[end:])) if len(found) > 1 else read
-            fall = float(scores.mean() - left.of(role.value)[look.head].mean())
-            span = replace(span, weight=fall, own=odds(alone))
-        made.append(span)
-    return tuple(sorted(made, key=lambda s: -s.weight))
-
-
-def _shares(
-    look: _Look, window: TokenWindow, scores: NDArray[np.float32], odds: Callable[[float], float]
-) -> Iterator[tuple[ClauseSpan, int, int]]:
-    """Each phrase of a window with its share in the logit, relative to an average phrase of the same length, and its
-    place among the window's tokens."""
-    view, average = look.view, float(scores.mean())
+    scores, window = look.scores, look.worst
+    average, found = float(scores.mean()), []
     blocks = (
-        (view.text, view.part, window.text, window.text_at, look.offsets[0]),
-        (view.picture, "description", window.picture, window.picture_at, look.offsets[1]),
+        (view.text, view.part, window.text, window.text_at, offsets[0]),
+        (view.picture, "description", window.picture, window.picture_at, offsets[1]),
     )
     for words, part, (first, last), at, places in blocks:
         if last <= first:
@@ -396,12 +421,12 @@ def _shares(
         begin, stop = places[first][0], places[last - 1][1]
         starts = np.array([place[0] for place in places[first:last]])
         for left_end, right_end in phrases(words, begin, stop):
-            left, right = (int(n) for n in np.searchsorted(starts, (left_end, right_end)))
+            left, right = np.searchsorted(starts, (left_end, right_end))
             if left < right:
                 here = scores[at + left : at + right]
-                share, own = float((here - average).sum() / len(scores)), odds(float(here.mean()))
-                span = ClauseSpan(words[left_end:right_end].strip()[:400], part, share, own)
-                yield span, at + left, at + right
+                share, own = float((here - average).sum() / len(scores)), odds(float(here.mean()) + look.bias)
+                found.append(ClauseSpan(words[left_end:right_end].strip()[:400], part, share, own))
+    return tuple(sorted(found, key=lambda s: -s.weight))
 
 
 def phrases(words: str, begin: int, stop: int) -> list[tuple[int, int]]:
@@ -481,7 +506,12 @@ def _settings(fields: Mapping[str, Any]) -> Settings:
 
 @cache
 def shipped_models() -> JuryModels:
-    """The heads that come with the package."""
+    """The models that come with the package, loaded once."""
+    folder = SHIPPED / "weights" / "jury"
     for name in _BESIDE:
-        read_checked(WEIGHTS.parent / name, _MODEL)
-    return JuryModels()
+        read_checked(folder.parent / name, _MODEL)
+    if not (folder / "jury.json").is_file():
+        raise ModelUnavailable(
+            "this installation has no jury weights; make them with lab/src/lazaretto_lab/training/jury/train.py"
+        )
+    return JuryModels(folder)

@@ -23,13 +23,12 @@ from lazaretto.errors import MissingExtra, UnreadablePicture
 from lazaretto.gates.content.records import PLACEHOLDER, Content, InputKind, PreparedContent, Role, RoleCost
 from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.models.language import Stretch, without
-from lazaretto.models.minilm import WINDOW_TOKENS, window_starts
 from lazaretto.picture_worker.opener import Opened
 from lazaretto.pictures import frames_for_judges, open_picture
 from lazaretto.pictures.words import file_readings, lettering
 from lazaretto.policy import DEFAULT_LIMITS, Limits
 from lazaretto.processor_time import counted, in_thread, until
-from lazaretto.reading.text import STRIDE, reading_of
+from lazaretto.reading.text import reading_of
 from lazaretto.types import Evidence
 
 _FEWEST_LETTERS = 8
@@ -116,10 +115,11 @@ def injections_alone(text: str) -> str:
 
 
 HEADS = (*(kind.value for kind in InputKind), "lettering")
-"""Heads of a debater: one per kind of input, and one for words off a picture that are all the picture has to say."""
+"""A model's heads: one per kind of input, and one for words read off a picture that are all the picture has to say."""
 CLS, SEP = 101, 102
 PICTURE_IDS = (3861, 1024)
 """The word pieces of ``picture:``, which stand before every description."""
+WINDOW = 256
 _PICTURE_SHARE = 120
 """Tokens a description may always claim beside a long text."""
 
@@ -148,7 +148,7 @@ def _emoji_name(found: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TokenWindow:
-    """The tokens that the trunk reads at once."""
+    """The tokens that a model reads at once."""
 
     ids: tuple[int, ...]
     text: tuple[int, int]
@@ -160,16 +160,20 @@ class TokenWindow:
     picture_at: int
 
 
-def compose(kind: InputKind, text: Sequence[int], picture: Sequence[int], start: int = 0) -> TokenWindow:
-    """One window: the text from token ``start`` on, and the description as far as it fits."""
+def compose(
+    kind: InputKind, text: Sequence[int], picture: Sequence[int], start: int = 0, size: int = WINDOW
+) -> TokenWindow:
+    """One window of at most ``size`` tokens: the text from token ``start`` on, and the description as far as it
+    fits.
+    """
     if kind is InputKind.TEXT:
-        kept = tuple(text[start : start + WINDOW_TOKENS - 2])
+        kept = tuple(text[start : start + size - 2])
         return TokenWindow((CLS, *kept, SEP), (start, start + len(kept)), 1, (0, 0), 0)
     if kind is InputKind.IMAGE:
-        kept = tuple(picture[start : start + WINDOW_TOKENS - 2 - len(PICTURE_IDS)])
+        kept = tuple(picture[start : start + size - 2 - len(PICTURE_IDS)])
         at = 1 + len(PICTURE_IDS)
         return TokenWindow((CLS, *PICTURE_IDS, *kept, SEP), (0, 0), 0, (start, start + len(kept)), at)
-    room = WINDOW_TOKENS - 3 - len(PICTURE_IDS)
+    room = size - 3 - len(PICTURE_IDS)
     words = tuple(text[start : start + max(room - _PICTURE_SHARE, room - len(picture))])
     scene = tuple(picture[: room - len(words)])
     at = len(words) + 2 + len(PICTURE_IDS)
@@ -177,21 +181,19 @@ def compose(kind: InputKind, text: Sequence[int], picture: Sequence[int], start:
     return TokenWindow(ids, (start, start + len(words)), 1, (0, len(scene)), at)
 
 
-def windows(kind: InputKind, text: Sequence[int], picture: Sequence[int], limit: int) -> list[TokenWindow]:
-    """As many windows as the long part needs, at most ``limit``: evenly spread, first and last always among them.
-
-    Those of a text alone are the ones that the screener reads.
-    """
-    first = compose(kind, text, picture)
+def windows(
+    kind: InputKind, text: Sequence[int], picture: Sequence[int], limit: int, size: int = WINDOW
+) -> list[TokenWindow]:
+    """As many windows as the long part needs, at most ``limit``: evenly spread, first and last always among them."""
+    first = compose(kind, text, picture, size=size)
     (begin, end), length = (first.picture, len(picture)) if kind is InputKind.IMAGE else (first.text, len(text))
     step = end - begin
     if step >= length or limit == 1:
         return [first]
-    alone = kind is InputKind.TEXT
-    starts = window_starts(length, STRIDE) if alone else [*range(0, length - step, step), length - step]
+    starts = [*range(0, length - step, step), length - step]
     if len(starts) > limit:
         starts = [starts[round(i * (len(starts) - 1) / (limit - 1))] for i in range(limit)]
-    return [compose(kind, text, picture, start) for start in starts]
+    return [compose(kind, text, picture, start, size) for start in starts]
 
 
 # The jury's Preprocessor: decodes the picture, reads the words on it, measures it. No network, no language model.
