@@ -101,7 +101,7 @@ class Identity:
         behind = principal_of(item)
         if behind == f"{ProvedBy.PROXY.value}:{self.name}" and behind != OPEN_PROXY:
             return True  # its key, used through the proxy
-        named = {item.agent, claimed_name(item)} & {self.name, *self.agents}
+        named = set(map(look_of, _writers(item))) & set(map(look_of, (self.name, *self.agents)))
         return bool(named) or behind == own or behind.startswith(f"{own}/")
 
 
@@ -117,5 +117,12 @@ def require_not_own(caller: Identity | None, by: str, cleared: Iterable[Observat
 
 
 def is_own(caller: Identity | None, by: str, item: Observation) -> bool:
-    """Whether the caller, or who signs, wrote an item."""
-    return by in (item.agent, claimed_name(item) or item.agent) or (caller is not None and caller.wrote(item))
+    """Whether the caller, or who signs, wrote an item. A name counts in every spelling that a reader takes for it."""
+    signed = bool(by) and look_of(by) in map(look_of, _writers(item))
+    return signed or (caller is not None and caller.wrote(item))
+
+
+def _writers(item: Observation) -> tuple[str, ...]:
+    """The names under which an item was written."""
+    claimed = claimed_name(item)
+    return (item.agent, claimed) if claimed and claimed != item.agent else (item.agent,)

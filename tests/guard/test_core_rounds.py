@@ -401,7 +401,6 @@ OPEN = frozenset(
         "a_release_shows_a_tree_with_a_note_whose_other_parent_is_held",
         "erasing_a_condemned_text_frees_its_copies",
         "a_note_that_is_made_from_an_erased_condemned_text",
-        "a_forged_step_that_frees_a_held_item",
     }
 )
 """Cases that are known to fail."""

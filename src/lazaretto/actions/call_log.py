@@ -243,6 +243,8 @@ def _listed(event: Event) -> tuple[str, frozenset[str], frozenset[str]]:
 
 APPROVAL_S = 86_400.0
 """How long an approval that was not used, and a word about a value, stays good."""
+_AHEAD_S = 600.0
+"""A yes dated later than this from now is none: the clock ran ahead, and nobody knows how old it is."""
 MOST_AGREED = 32
 """Destinations of one call that a yes speaks of."""
 CONTROL, LIMITS = "control", "limits"
@@ -361,10 +363,11 @@ class PeopleAnswers:
         return ""
 
     def _of_task(self, mark: str) -> list[Mapping[str, Any]]:
-        about, since = self._words.get(mark), time.time() - APPROVAL_S
+        about, now = self._words.get(mark), time.time()
         if about is None:
             return []
-        return [event.body or {} for event in self._read() if event.subject == about and event.time > since]
+        notes = [event for event in self._read() if event.subject == about and event.time > now - APPROVAL_S]
+        return [event.body or {} for event in notes if "agreed" not in (event.body or {}) or _is_past(event, now)]
 
     def answered(self, again: bool = False) -> Answered:
         """People's newest answer about the exact call."""
@@ -376,7 +379,7 @@ class PeopleAnswers:
             if "asked" in body:
                 state = Answered(body["asked"], waiting=True)
             elif "approved" in body:
-                fresh = event.time > now - APPROVAL_S
+                fresh = event.time > now - APPROVAL_S and _is_past(event, now)
                 state = Answered(body["approved"], approved=fresh, by=str(body.get("by", "")))
             elif "refused" in body:
                 fresh = event.time > now - APPROVAL_S
@@ -384,6 +387,10 @@ class PeopleAnswers:
             elif "used" in body:
                 state = Answered()
         return state
+
+
+def _is_past(event: Event, now: float) -> bool:
+    return event.time <= now + _AHEAD_S
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,10 +98,10 @@ def read_observation(raw: RawInput, namespace: str, limits: Limits) -> Observati
 
 
 def _read_time(moment: object) -> float:
-    """A moment that has a date."""
+    """A moment that has a date; nothing was written in the future."""
     if isinstance(moment, bool) or not isinstance(moment, (int, float)) or not _EARLIEST <= moment < _LATEST:
         raise InputError("time", f"is {moment!r}", "Give seconds since 1970 within the years 1 to 9999")
-    return float(moment)
+    return min(float(moment), clock.time())
 
 
 def id_once(namespace: str, once: str) -> str:

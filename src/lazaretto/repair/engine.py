@@ -26,7 +26,7 @@ from lazaretto.ledger import ItemState, Ledger, seen_draft
 from lazaretto.ledger.effects import restored_by
 from lazaretto.ledger.reader import standing_events
 from lazaretto.policy import RepairLimits
-from lazaretto.provenance.taint import MADE_FROM, REPEATS, spread_of
+from lazaretto.provenance.taint import MADE_FROM, REPEATS, held_for_taint, spread_of
 from lazaretto.repair.protocol import ACTIONS, Repair, RepairRequest, RepairView
 from lazaretto.types import (
     COPY_OF,
@@ -339,6 +339,9 @@ def check_plan(plan: RepairPlan, ledger: Ledger) -> None:
                 )
             for parent in ledger.unknown([str(parent) for parent in parents]):
                 raise UnknownItem(parent, ledger.namespace, "plan.steps")
+            if _releases(step) and not held_for_taint(step.item, ledger):
+                problem = f"the step for {step.item} would free it, and it is held for more than its descent"
+                raise InputError("plan.steps", problem, "Release it, or plan it again")
         new = step.detail.get("replacement", {})
         if (step.action == "replace" or "replacement" in step.detail) and not _is_replacement(new):
             raise InputError("plan.steps", f"the step for {step.item} lacks its replacement", "Plan it again")

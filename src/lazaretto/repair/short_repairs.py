@@ -126,7 +126,7 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """Removes the newest memories of the item's writer."""
+    """Removes the newest memories of the item's writer: newest as recorded, whatever date a record claims."""
 
     name: ClassVar[str] = "rollback"
     entries: Annotated[int, Field(ge=1)] = 1
@@ -135,11 +135,11 @@ class Rollback:
     def plan(self, request: RepairRequest, view: RepairView) -> RepairPlan:
         """One ``remove`` step per entry, newest first."""
         agent = view.ledger.item(request.item).agent
-        held = sorted(view.ledger.items(agent=agent, limit=None), key=lambda o: (o.time, o.id), reverse=True)
+        held = view.ledger.items(agent=agent, limit=self.entries)
         return RepairPlan(
             repair=self.name,
             origin=request.item,
-            steps=tuple(RepairStep(memory.id, "remove") for memory in held[: self.entries]),
+            steps=tuple(RepairStep(memory.id, "remove") for memory in held),
             reason=request.reason,
             agents=(agent,),
         )
