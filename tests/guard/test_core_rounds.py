@@ -396,9 +396,6 @@ async def a_forged_step_that_frees_a_held_item(folder: Path) -> bool:
 OPEN = frozenset(
     {
         "undoing_a_repair_shows_a_text_that_was_condemned_meanwhile",
-        "undoing_a_repair_shows_a_note_whose_other_parent_was_condemned_meanwhile",
-        "a_label_takes_a_repair_back_and_shows_a_note_whose_other_parent_is_held",
-        "a_release_shows_a_tree_with_a_note_whose_other_parent_is_held",
         "erasing_a_condemned_text_frees_its_copies",
         "a_note_that_is_made_from_an_erased_condemned_text",
     }

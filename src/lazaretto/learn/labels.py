@@ -125,6 +125,7 @@ class Labels:
                 continue  # an item changed in between: work out again which repairs are taken back
             self._lessons.catch_up()
             log_acts(drafts)
+            self._taints.hold_returned(back.shown)
             self._undone(back.receipts)
             return event
         raise StoreUnavailable(f"items that came from {item} keep changing; nothing was recorded, try again")

@@ -154,6 +154,18 @@ class TaintRulings:
         found = taint.today(self._ledger.item(item), self._ledger, self._graph, ruling, without)
         return [] if found is None else [Draft(EventKind.RULED, item, body=plain(taint.taint_decision(found)))]
 
+    def hold_returned(self, items: Collection[str]) -> tuple[str, ...]:
+        """Hold those of some items that came back into use although another item that they were made from is held;
+        returns them, with what came from them."""
+        back = [item for item, state in self._ledger.states(items).items() if state.visible] if items else []
+        drafts = [draft for item in back for draft in self.on_return(item)]
+        if not drafts:
+            return ()
+        self._ledger.append(drafts)
+        self.teach(drafts)
+        held = [draft.subject for draft in drafts]
+        return (*held, *self.hold_what_came_from(held, drafts))
+
     def releases_with(self, items: Sequence[str]) -> list[Draft]:
         """The release of items that are held only because these items were."""
         released = taint.released_with(items, self._ledger, self._graph)
