@@ -313,6 +313,41 @@ async def a_label_takes_a_repair_back_with_all_honest_descendants(folder: Path) 
 
 
 @CASES.attack
+async def a_label_takes_a_repair_back_and_shows_a_text_that_was_condemned_meanwhile(folder: Path) -> bool:
+    async with crew(folder) as guard:
+        one = await guard.remember("Crates go to berth two.", agent="eve")
+        note = await guard.remember("The key lies under the mat.", agent="ada", parents=[one.item])
+        await guard.repairs.apply(await guard.repairs.plan(one.item, "isolate", descendants=True), by="dan")
+        again = await guard.check("The key lies under the mat.", agent="mallory", channel="tool")
+        await guard.label(again.item, "harmful", by="dan")
+        await guard.label(one.item, "benign", by="dan")
+        return visible(guard, one.item) and not visible(guard, note.item)
+
+
+@CASES.honest
+async def undoing_a_repair_after_another_text_was_condemned(folder: Path) -> bool:
+    async with crew(folder) as guard:
+        first = await guard.remember("Crates go to berth two.", agent="eve")
+        receipt = await guard.repairs.apply(await guard.repairs.plan(first.item, "isolate"), by="dan")
+        other = await guard.remember("Crates go to berth three.", agent="eve")
+        await guard.label(other.item, "harmful", by="dan")
+        await guard.repairs.undo(receipt.id, by="dan")
+        return visible(guard, first.item)
+
+
+@CASES.honest
+async def undoing_a_repair_after_a_label_on_the_same_text_was_taken_back(folder: Path) -> bool:
+    async with crew(folder) as guard:
+        first = await guard.remember("Crates go to berth two, all of them.", agent="eve")
+        receipt = await guard.repairs.apply(await guard.repairs.plan(first.item, "isolate"), by="dan")
+        again = await guard.check("Crates go to berth two, all of them.", agent="bo", channel="tool")
+        label = await guard.label(again.item, "harmful", by="dan")
+        await guard.unlabel(label.seq, by="dan")
+        await guard.repairs.undo(receipt.id, by="dan")
+        return visible(guard, first.item)
+
+
+@CASES.attack
 async def undoing_a_repair_after_the_text_was_erased(folder: Path) -> bool:
     async with crew(folder) as guard:
         one = await guard.remember("Crates go to Eve's berth.", agent="eve")
@@ -395,7 +430,6 @@ async def a_forged_step_that_frees_a_held_item(folder: Path) -> bool:
 
 OPEN = frozenset(
     {
-        "undoing_a_repair_shows_a_text_that_was_condemned_meanwhile",
         "erasing_a_condemned_text_frees_its_copies",
         "a_note_that_is_made_from_an_erased_condemned_text",
     }

@@ -23,6 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from lazaretto.errors import InputError, RepairRefused, StaleState, UnknownItem
 from lazaretto.ledger import ItemState, Ledger, seen_draft
+from lazaretto.ledger.contents import content_of
 from lazaretto.ledger.effects import restored_by
 from lazaretto.ledger.reader import standing_events
 from lazaretto.policy import RepairLimits
@@ -33,6 +34,7 @@ from lazaretto.types import (
     MACHINE,
     Cost,
     Draft,
+    Event,
     EventKind,
     MemoryFields,
     Observation,
@@ -240,6 +242,28 @@ def _refuse_overtaken(receipt: Receipt, ledger: Ledger) -> None:
     for event in standing_events(ledger, (EventKind.LABELLED,), after=seq):
         if event.subject in items:
             raise RepairRefused(f"{event.subject} was labelled since {receipt.id} ({event.seq}); take that back first")
+    shown = [step.item for step in standing_steps(receipt) if _state_before(step).visible]
+    for item, event in condemned_since(shown, seq, ledger).items():
+        raise RepairRefused(
+            f"{event.subject} says the same as {item} and was called harmful since {receipt.id} ({event.seq}); "
+            "take that back first"
+        )
+
+
+def condemned_since(items: Collection[str], seq: int, ledger: Ledger) -> dict[str, Event]:
+    """Those of the items whose very content a person called harmful after an event, each with that label."""
+    labels = [
+        event
+        for event in standing_events(ledger, (EventKind.LABELLED,), after=seq)
+        if (event.body or {}).get("label") == "harmful" and COPY_OF not in (event.body or {})
+    ]
+    if not labels or not items:
+        return {}
+    ids = [*items, *(event.subject for event in labels)]
+    known = ledger.items(ids=list(dict.fromkeys(ids)), any_state=True, limit=None)
+    contents = {item.id: content_of(item) for item in known if item.text or item.image}
+    newest = {contents[event.subject]: event for event in labels if event.subject in contents}
+    return {item: newest[contents[item]] for item in items if contents.get(item) in newest}
 
 
 def find_receipt(receipt_id: str, ledger: Ledger) -> Receipt:
@@ -497,7 +521,8 @@ def taking_back(origins: Collection[str], ledger: Ledger, without: Collection[st
         standing = {step.item for step in standing_steps(receipt)}
         follows = receipt.plan.origin in origins and receipt.plan.repair not in STAYS
         if follows and standing - set(origins):  # the item itself is decided elsewhere
-            _undo(receipt, touched, set(origins), ledger, found)
+            seq = next(event.seq for event in ledger.events(subject=receipt.id, kinds=(EventKind.REPAIRED,)))
+            _undo(receipt, touched | condemned_since(standing, seq, ledger).keys(), set(origins), ledger, found)
         else:
             touched |= standing
     return found
