@@ -7,6 +7,7 @@ whether it was held or rewritten, and by which rule.
 
     LAZARETTO_DEEP=/nowhere python lab/benchmarks/disguised_day.py --write LABEL
     LAZARETTO_DEEP=/nowhere python lab/benchmarks/disguised_day.py --only text side
+    LAZARETTO_DEEP=/nowhere python lab/benchmarks/disguised_day.py --list open_ends --write open_ends
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from lazaretto import SyncGuard
 from lazaretto.adapters.border import Border
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-LIST = REPOSITORY / "tests" / "data" / "disguised_day.toml"
+LISTS = REPOSITORY / "tests" / "data"
 RESULTS = REPOSITORY / "lab" / "results" / "disguised_day"
 
 
@@ -109,10 +110,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=list(RUNS), default=list(RUNS))
     parser.add_argument("--write", metavar="LABEL", default="", help="keep the rows under this name")
+    parser.add_argument("--list", choices=["disguised_day", "open_ends"], default="disguised_day")
     options = parser.parse_args()
-    lines, rows = tomllib.loads(LIST.read_text(encoding="utf-8")), list[Row]()
+    path, rows = LISTS / f"{options.list}.toml", list[Row]()
+    lines = tomllib.loads(path.read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:
-        for name in options.only:
+        for name in filter(lines.__contains__, options.only):
             mine = list(RUNS[name](f"sqlite:///{folder}/crew.db", lines[name]))
             for row in mine:
                 if (row["held"] or row["rewritten"]) != (row["kind"] == "attack"):
@@ -123,7 +126,7 @@ def main() -> None:
                 print(f"{name}: {kind} held {held}, rewritten {anew}, of {len(some)}", flush=True)
             rows += mine
     if options.write:
-        keep_rows(RESULTS / f"{options.write}.jsonl", LIST, rows)
+        keep_rows(RESULTS / f"{options.write}.jsonl", path, rows)
 
 
 if __name__ == "__main__":
