@@ -382,6 +382,43 @@ async def erasing_a_condemned_text_frees_its_copies(folder: Path) -> bool:
         return not visible(guard, note.item)
 
 
+@CASES.attack
+async def erasing_a_condemned_text_frees_a_note_that_only_repeats_it(folder: Path) -> bool:
+    async with crew(folder) as guard:
+        await guard.remember("The crates of the north go to berth nine from now on.", agent="eve")
+        first = (await guard.recall(agent="ada"))[0].id
+        note = await guard.remember("Noted: the crates of the north go to berth nine from now on.", agent="ada")
+        await guard.label(first, "harmful", by="dan")
+        held = not visible(guard, note.item)
+        await guard.erase(first, reason="asked for")
+        await guard.recheck()
+        return held and not visible(guard, note.item)
+
+
+@CASES.honest
+async def a_person_calls_an_erased_text_benign(folder: Path) -> bool:
+    async with crew(folder) as guard:
+        first = await guard.remember("Crates go to berth nine from now on.", agent="eve")
+        note = await guard.remember("So the crates go there.", agent="ada", parents=[first.item])
+        await guard.label(first.item, "harmful", by="dan")
+        await guard.erase(first.item, reason="asked for")
+        await guard.label(first.item, "benign", by="dan")
+        later = await guard.remember("The crates went there.", agent="ada", parents=[first.item])
+        return visible(guard, note.item) and later.allowed
+
+
+@CASES.honest
+async def a_note_of_a_reader_of_an_erased_condemned_text(folder: Path) -> bool:
+    async with crew(folder) as guard:
+        await guard.remember("The crates of the north go to berth nine from now on.", agent="eve")
+        first = (await guard.recall(agent="ada"))[0].id
+        note = await guard.remember(TEA, agent="ada")
+        await guard.label(first, "harmful", by="dan")
+        await guard.erase(first, reason="asked for")
+        await guard.recheck()
+        return visible(guard, note.item) and (await guard.remember(f"{TEA} Really.", agent="ada")).allowed
+
+
 @CASES.honest
 async def erasing_an_honest_text_keeps_what_was_made_from_it(folder: Path) -> bool:
     async with crew(folder) as guard:
@@ -428,12 +465,7 @@ async def a_forged_step_that_frees_a_held_item(folder: Path) -> bool:
         return not visible(guard, held.item)
 
 
-OPEN = frozenset(
-    {
-        "erasing_a_condemned_text_frees_its_copies",
-        "a_note_that_is_made_from_an_erased_condemned_text",
-    }
-)
+OPEN = frozenset[str]()
 """Cases that are known to fail."""
 
 

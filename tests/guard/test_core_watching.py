@@ -10,7 +10,8 @@ from tests.guard.core_world import OBSERVE, POISON, POLICY, TEA, O, crew, in_use
 
 from lazaretto import Guard
 from lazaretto.errors import InputError, RepairRefused
-from lazaretto.types import Ruling
+from lazaretto.testing import ScriptedGate
+from lazaretto.types import Observation, Ruling
 
 CASES = Cases()
 GATES = {"preset": "minimal"}
@@ -124,8 +125,6 @@ async def a_watched_memory_that_todays_gates_let_pass_stays(folder: Path) -> boo
 
 @CASES.attack
 async def a_warning_counts_as_a_persons_word(folder: Path) -> bool:
-    from lazaretto.testing import ScriptedGate
-
     gate = ScriptedGate(lambda seen: Ruling.WARN if "warn" in seen.text else script(seen))
     async with Guard.open(f"sqlite:///{folder}/crew.db", POLICY, gates={"scripted": gate}) as guard:
         await guard.remember(f"warn: {TEA}", agent="eve")
@@ -142,15 +141,69 @@ async def a_repair_that_has_nothing_to_do_says_so(folder: Path) -> bool:
         return visible(guard, made.item)
 
 
-OPEN = frozenset(
-    {
-        "a_memory_that_was_only_watched_is_used_when_the_policy_holds",
-        "what_came_from_a_watched_memory_is_used_when_the_policy_holds",
-        "a_search_finds_a_watched_memory_when_the_policy_holds",
-        "a_note_made_today_from_a_watched_memory",
-        "a_watched_write_is_repeated_by_its_name_when_the_policy_holds",
-    }
-)
+@CASES.attack
+async def a_watched_message_is_repeated_by_its_name_when_the_policy_holds(folder: Path) -> bool:
+    async with crew(folder, OBSERVE) as guard:
+        await guard.exchange(POISON, sender="eve", receiver="ada", once="n1")
+    async with crew(folder) as guard:
+        return not (await guard.exchange(POISON, sender="eve", receiver="ada", once="n1")).allowed
+
+
+@CASES.attack
+async def a_recheck_finds_what_was_only_watched(folder: Path) -> bool:
+    async with crew(folder, OBSERVE) as guard:
+        made = await guard.remember(POISON, agent="eve")
+    async with crew(folder) as guard:
+        await guard.recheck()
+        return not visible(guard, made.item)
+
+
+@CASES.honest
+async def a_message_that_was_watched_and_fine_is_repeated_by_its_name(folder: Path) -> bool:
+    async with crew(folder, OBSERVE) as guard:
+        first = await guard.exchange(TEA, sender="bo", receiver="ada", once="n1")
+    async with crew(folder) as guard:
+        again = await guard.exchange(TEA, sender="bo", receiver="ada", once="n1")
+        return again.allowed and again.item == first.item
+
+
+@CASES.honest
+async def a_watched_message_that_a_person_called_benign_is_repeated_by_its_name(folder: Path) -> bool:
+    async with crew(folder, OBSERVE) as guard:
+        first = await guard.exchange(POISON, sender="eve", receiver="ada", once="n1")
+        await guard.label(first.item, "benign", by="dan")
+    async with crew(folder) as guard:
+        return (await guard.exchange(POISON, sender="eve", receiver="ada", once="n1")).allowed
+
+
+@CASES.honest
+async def a_watched_memory_that_was_released_when_the_policy_held_it_stays(folder: Path) -> bool:
+    async with crew(folder, OBSERVE) as guard:
+        made = await guard.remember(POISON, agent="eve")
+    async with crew(folder) as guard:
+        await in_use(guard, O)
+        await guard.release(made.item, by="dan")
+        return await in_use(guard, O) and await in_use(guard, O)
+
+
+@CASES.honest
+async def a_watched_false_alarm_is_judged_once_and_stays(folder: Path) -> bool:
+    asked = list[str]()
+    async with crew(folder, OBSERVE) as guard:
+        made = await guard.remember(POISON, agent="eve")
+
+    def allow(seen: Observation) -> Ruling:
+        asked.append(seen.id)
+        return Ruling.ALLOW
+
+    calm = ScriptedGate(allow)
+    policy = {"preset": "minimal", "channels": {"memory": {"stages": [["scripted"]]}}}
+    async with Guard.open(f"sqlite:///{folder}/crew.db", policy, gates={"scripted": calm}) as guard:
+        found = [await in_use(guard, O) for _ in range(3)]
+    return all(found) and asked == [made.item]
+
+
+OPEN = frozenset[str]()
 """Cases that are known to fail."""
 
 

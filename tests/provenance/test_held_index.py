@@ -146,7 +146,8 @@ def test_what_is_erased_is_not_kept(
     else:
         ledger.erase(first, "asked for")
     assert len(index) == 0 and index._keys.size == 0
-    assert index.held([first, second]) == {second} and not index.repeated_by(asked, [first, second], 4)
+    assert index.held([first, second]) == {first, second}, "what was made from it stays held"
+    assert not index.repeated_by(asked, [first, second], 4)
 
 
 def test_who_was_away_for_long_begins_anew(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,7 +106,9 @@ class Reviewer(Protocol):
         ...
 
 
-FOR_ITS_WRITER = frozenset({"changes_known_claim", "protected_key", "others_record"})
+BESIDE = "order_beside_its_text"
+"""The rule for an item whose names or other fields beside its text hold an order."""
+FOR_ITS_WRITER = frozenset({"changes_known_claim", "protected_key", "others_record", BESIDE})
 """Rules that hold an item for its writer: the same words of another writer may be true, and are not block-listed."""
 BLOCKLIST, CALLED_BENIGN, NEARLY_BENIGN = "blocklist", "called_benign", "called_benign_nearly"
 """The gate that knows people's decisions, and its rules where a person called the same benign, or nearly the same."""

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import orjson
 
+from lazaretto import kept_texts
 from lazaretto.actions.authority import Authority
 from lazaretto.errors import GuardClosed, InputError, StaleState, StoreUnavailable
 from lazaretto.external_stores.outbox import Outbox
-from lazaretto.gates.engine.decision import RecordOwners, decision_from_body, ruling_body, with_verdict
+from lazaretto.gates.engine.decision import RecordOwners, decision_from_body, order_beside, ruling_body, with_verdict
 from lazaretto.gates.engine.one_at_a_time import OneAtATime
 from lazaretto.gates.engine.runner import GateSet, Worker
 from lazaretto.gates.memory.claims import conflicts
@@ -30,7 +31,7 @@ from lazaretto.guard.rechecking import Rechecked, Rechecker
 from lazaretto.guard.telemetry import Tracing, Watchers, now
 from lazaretto.identity import Identity, is_own
 from lazaretto.incidents.incidents import Incidents
-from lazaretto.ingest.raw_input import RawInput, read_observation
+from lazaretto.ingest.raw_input import RawInput, names_beside, read_observation
 from lazaretto.ingest.read_history import ReadHistory, RecentReads, met_by, principal_body
 from lazaretto.learn.alignment import Alignment
 from lazaretto.learn.labels import Copies, Labels
@@ -44,14 +45,17 @@ from lazaretto.provenance.carrying import HeldIndex
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.provenance.taint_rulings import TaintRulings
 from lazaretto.repair import engine
+from lazaretto.repair.contain import called_benign
 from lazaretto.repair.protocol import RepairView
-from lazaretto.types import Decision, Draft, EventKind, Observation, Receipt, Ruling, new_id, principal_of
+from lazaretto.types import Channel, Decision, Draft, EventKind, Observation, Receipt, Ruling, new_id, principal_of
 
 if TYPE_CHECKING:
     from lazaretto.learn.automatic_cases import AutomaticCases
 
 T = TypeVar("T")
 STORE_THREADS = 16
+MOST_NAMES = 400_000
+"""Bytes for names beside texts that passed."""
 MAX_REASON = 10_000
 """Characters of a person's reason."""
 
@@ -95,6 +99,7 @@ class Core:
         self._store_threads = ThreadPoolExecutor(STORE_THREADS, thread_name_prefix="lazaretto-store")
         self._rechecks = OneAtATime("recheck")
         self._sync_worker: Worker | None = None
+        self._passed: kept_texts.KeptTexts[bool] = kept_texts.KeptTexts(MOST_NAMES, lambda _: 100)
         self._closed = False
         self._lock = threading.Lock()
 
@@ -121,6 +126,7 @@ class Core:
         await self.catch_up()
         if observation.parents:
             await self.in_store_thread(require_known, self.ledger, observation.parents, "parents")
+            await self.in_store_thread(self._hold_watched, observation.parents)
         if raw.image is not None:
             digest = await self.in_store_thread(self.ledger.put_blob, raw.image)
             observation = replace(observation, image=digest)
@@ -128,8 +134,8 @@ class Core:
         if asked is not None:
             before = await self.in_store_thread(self.recorder.earlier_decision, observation, asked)
             if before is not None:
-                return before
-        decided = await self.gates.judge(observation)
+                return await self.in_store_thread(self._enforced, before)
+        decided = await self._judged(observation)
         record = functools.partial(self.recorder.record, writes=writes, stated=stated, stands=stands, asked=asked)
         decision = await self.in_store_thread(record, observation, decided, follow_ups)
         self.watchers.tell("decided", observation, decision, began)
@@ -142,13 +148,30 @@ class Core:
         observation = read_observation(raw, self.ledger.namespace, self.policy.limits)
         await self.catch_up()
         if raw.image is None:
-            decision = await self.gates.judge(observation)
+            decision = await self._judged(observation)
         else:  # the gates read it as from the store, which never has it
             with self.ledger.lent_blob(raw.image) as digest:
                 observation = replace(observation, image=digest)
-                decision = await self.gates.judge(observation)
+                decision = await self._judged(observation)
         self.watchers.tell("decided", observation, decision, began)
         return decision
+
+    async def _judged(self, observation: Observation) -> Decision:
+        """The gates' decision on an item, and on the names and fields beside its text."""
+        decided = await self.gates.judge(observation)
+        for words in names_beside(observation):
+            key = kept_texts.digest(observation.source, words)
+            if self._passed.get(key):
+                continue
+            alone = Observation(
+                agent=observation.agent, channel=Channel.DOCUMENT, text=words, source=observation.source,
+                namespace=observation.namespace, id=observation.id,
+            )  # fmt: skip
+            verdict = order_beside(await self.gates.judge(alone))
+            if verdict is not None:
+                return with_verdict(decided, verdict)
+            self._passed.put(key, True)
+        return decided
 
     def tell_undone(self, receipts: Sequence[str]) -> None:
         """Tell the watchers that these repairs were undone, wholly or in part. Blocks."""
@@ -198,6 +221,20 @@ class Core:
         if held:
             self.taints.hold_what_came_from(held)
         return held
+
+    def _hold_watched(self, items: Sequence[str]) -> None:
+        """Hold those of some items that were only watched and that today's gates hold, and what came from them."""
+        if held := self.rechecker.hold_watched(items):
+            self.taints.hold_what_came_from(held)
+
+    def _enforced(self, before: Decision) -> Decision:
+        """An earlier decision about an item; where it was only watched, as it stands in a policy that holds."""
+        if before.would is None or self.policy.mode == "observe":
+            return before
+        self._hold_watched([before.item])
+        kept = self.ledger.item(before.item).channel is Channel.MEMORY and self.ledger.state(before.item).visible
+        fine = kept or before.would <= Ruling.WARN or called_benign(before.item, self.ledger)
+        return before if fine else replace(before, ruling=before.would, would=None)
 
     # threads, and the end
 

@@ -19,8 +19,9 @@ from lazaretto.errors import RepairRefused
 from lazaretto.gates.engine.decision import ANSWERED, Examination, RecordOwners, decide, ruling_body, with_verdict
 from lazaretto.gates.engine.recheck_queue import TENDED, RecheckQueue
 from lazaretto.gates.engine.runner import GateSet, GateSlot, run_stages
-from lazaretto.gates.protocol import GateContext, Reviewer, SecondLook
+from lazaretto.gates.protocol import BESIDE, GateContext, Reviewer, SecondLook
 from lazaretto.guard.late_repairs import BUSY, LateRepairs, Looked, Repaired, appended, items_of
+from lazaretto.learn.lessons import recorded_verdict
 from lazaretto.ledger.reader import standing_events
 from lazaretto.ledger.refs import forgotten
 from lazaretto.policy import Policy
@@ -28,13 +29,14 @@ from lazaretto.provenance import taint
 from lazaretto.provenance.suspects import suspects
 from lazaretto.provenance.taint_rulings import log_acts
 from lazaretto.repair.protocol import RepairView
-from lazaretto.types import MACHINE, Channel, Draft, EventKind, Observation, Receipt, Ruling, RunStatus, Verdict
+from lazaretto.types import MACHINE, Channel, Draft, Event, EventKind, Observation, Receipt, Ruling, RunStatus, Verdict
 
 log = logging.getLogger("lazaretto")
 T = TypeVar("T")
 SUSPECTS = 20
 """Suspects behind failed decisions that a pass looks at, however old they are."""
 _TRIES = 50
+_RULINGS = (EventKind.RULED, EventKind.RELEASED, EventKind.LABELLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +125,13 @@ class Rechecker:
         return done + replace(_rechecked(await self.repairs.run(in_store)), left=left)
 
     def recheck(self, observations: Sequence[Observation]) -> tuple[str, ...]:
-        """Hold the memories that cheap gates would hold today; returns their ids."""
-        if not self._reviewers or not observations or self._policy.mode == "observe":
+        """Hold the memories that cheap gates would hold today; returns their ids. Of those that a policy in mode
+        ``observe`` would have held, all gates are asked (``hold_watched``)."""
+        if not observations or self._policy.mode == "observe":
             return ()
         known = [o for o in observations if o.channel is Channel.MEMORY][: self._policy.review.most_rechecked]
+        watched = self.hold_watched([memory.id for memory in known])
+        known = [memory for memory in known if memory.id not in watched] if self._reviewers else []
         asked = {name: self._asked(name, known) for name in self._memory_gates()} if known else {}
         looked = []
         for memory in known:
@@ -138,7 +143,26 @@ class Rechecker:
         if looked:
             self.log.follow()
             looked = [look for look in looked if self.log.visible(look.item)]
-        return self._record(looked, {}).held if looked else ()
+        return (*watched, *(self._record(looked, {}).held if looked else ()))
+
+    def hold_watched(self, items: Sequence[str]) -> tuple[str, ...]:
+        """Judge those memories again that were only watched (mode ``observe``) and would have been held, and nobody
+        decided about since; hold those that today's gates hold. Returns these. Blocks."""
+        if not items or self._policy.mode == "observe":
+            return ()
+        rulings = sorted(self._ledger.events_about(items, _RULINGS), key=lambda event: event.seq)
+        flagged = [item for item, last in {event.subject: event for event in rulings}.items() if was_watched(last)]
+        if not flagged:
+            return ()
+        self.log.follow()
+        watched = [item for item in flagged if self.log.visible(item)]
+        memories = [item for item in items_of(self._ledger, watched) if item.channel is Channel.MEMORY]
+        looked = asyncio.run(self._look_again(memories)) if memories else []
+        recorded = self._record(looked, {}) if looked else Rechecked()
+        left = {*recorded.held, *recorded.unjudged}
+        fine = [Draft(EventKind.RULED, look.item, body=ruling_body(look.decision)) for look in looked]
+        self._ledger.append([draft for draft in fine if draft.subject not in left])  # it is not asked about again
+        return recorded.held
 
     def _due(self, limit: int, news: int) -> tuple[list[str], int, int]:
         self.log.follow()
@@ -218,7 +242,14 @@ class Rechecker:
         state = self.log.state(look.item)
         waits = look.observation.ref is not None and state is not None and not state.visible
         owned = self._owners.verdict(look.observation) if waits else None
-        return replace(look, decision=with_verdict(with_verdict(look.decision, found), owned))
+        decision = with_verdict(with_verdict(look.decision, found), owned)
+        return replace(look, decision=with_verdict(decision, self._beside(look.item)))
+
+    def _beside(self, item: str) -> Verdict | None:
+        """The verdict on the names and fields beside an item's text, as it was made: they do not change."""
+        rulings = list(standing_events(self._ledger, (EventKind.RULED,), subject=item))
+        verdicts = (rulings[-1].body or {}).get("verdicts", ()) if rulings else ()
+        return next((recorded_verdict(verdict) for verdict in verdicts if verdict["rule"] == BESIDE), None)
 
     def _sorted(self, looked: Sequence[Looked]) -> tuple[list[Looked], list[Looked], list[Looked]]:
         """Items to hold, items to release, and items that could not be judged."""
@@ -246,6 +277,12 @@ class Rechecker:
         body = (rulings[-1].body or {}) if rulings else {}
         spoke = {v["gate"] for v in body.get("verdicts", ()) if Ruling.from_label(v["ruling"]) > Ruling.WARN}
         return spoke | set(str(body.get("rule", "")).split(":")[1:2])
+
+
+def was_watched(event: Event) -> bool:
+    """Whether an event is a ruling in mode ``observe`` that would have held its item."""
+    would = (event.body or {}).get("would") if event.kind is EventKind.RULED else None
+    return would is not None and Ruling.from_label(str(would)) > Ruling.WARN
 
 
 def _rechecked(done: Repaired) -> Rechecked:

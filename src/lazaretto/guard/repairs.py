@@ -73,7 +73,7 @@ class Repairs:
             log_acts(released)
             if any(step.action == "show" for step in receipt.plan.steps):
                 self._core.taints.hold_what_came_from(items)  # held again, with the items that came from them
-            self._core.taints.hold_returned([*items, *(draft.subject for draft in released)])
+            self._core.taints.hold_returned([*items, *(draft.subject for draft in released)], [receipt.plan.origin])
             return receipt
 
         receipt = await self._core.written_back(await self._core.in_store_thread(work))
@@ -168,7 +168,7 @@ class Repairs:
             log_acts([engine.receipt_draft(receipt), *extra])
             self._core.lessons.catch_up()  # brings the repair to the block list
             self._core.tell_undone(back.receipts)
-            self._core.taints.hold_returned([other for other in shown_again if other != plan.origin])
+            self._core.taints.hold_returned([item for item in shown_again if item != plan.origin], [plan.origin])
             return receipt
 
         receipt = await self._core.written_back(await self._core.in_store_thread(work))

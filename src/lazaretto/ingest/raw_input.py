@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 import time as clock
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import orjson
 
 from lazaretto.errors import InputError, TooLarge
 from lazaretto.external_stores.records import check_value, text_of
+from lazaretto.ingest.strings import read_strings
 from lazaretto.ledger.refs import check_ref
 from lazaretto.names import check_ids, check_name, check_principal
 from lazaretto.policy import Limits
@@ -217,3 +219,35 @@ def read_word(kind: type[Word], value: Word | str, field: str) -> Word:
 def channel_for(text: str | bytes, image: bytes | None) -> Channel:
     """The channel of something an agent reads or says, where the caller names none."""
     return Channel.IMAGE if image is not None and not text else Channel.MESSAGE
+
+
+# Names and fields beside an item's text, which models and people are shown as well.
+
+_LONGEST_FIELD, _FEWEST_WORDS, _MOST_NAMES = 20_000, 4, 16
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_BETWEEN = re.compile(r"[\W\d_]+")
+
+
+def names_beside(observation: Observation) -> list[str]:
+    """The names and fields beside an item's text that are long enough to say something, in words: its writer, record
+    and key, keys of its value, tags and data of a structured memory. Short keys count together."""
+    names = [observation.agent, *(observation.ref or ()), observation.key]
+    keys = list[str]()
+    if observation.value is not None:
+        keys += [found.text for found in read_strings(observation.value).texts if found.is_key]
+    if observation.fields is not None:
+        data = read_strings(dict(observation.fields.meta)).texts
+        names += [*observation.fields.tags, *(found.text for found in data if not found.is_key)]
+        keys += [found.text for found in data if found.is_key]
+    lines = dict.fromkeys(_in_words(name[:_LONGEST_FIELD]) for name in (*names, *keys))
+    long = [line for line in lines if len(line.split()) >= _FEWEST_WORDS]
+    together = " ".join(line for line in dict.fromkeys(map(_in_words, keys)) if line not in long)
+    return [*long[:_MOST_NAMES], *[together[:_LONGEST_FIELD]] * (len(together.split()) >= _FEWEST_WORDS)]
+
+
+def _in_words(name: str) -> str:
+    """A name as the words that it is made of; a field with blanks is a text already."""
+    if " " in name.strip():
+        return name.strip()
+    apart = _HUMP.sub(" ", name)
+    return " ".join(word for word in _BETWEEN.split(apart) if len(word) > 1).capitalize()

@@ -112,7 +112,7 @@ class Labels:
             require_not_own(caller, by, self._items(cleared))
             labelled, *on_copies = _label_drafts(item, "benign", by, copies)
             drafts = [labelled, *back.drafts, *released]
-            if not (state.visible or state.erased or state.superseded_by):
+            if state.held if state.erased else not (state.visible or state.superseded_by):
                 drafts.insert(1, Draft(EventKind.RELEASED, item, body={"by": by}))
             for draft in on_copies:
                 drafts.append(draft)
@@ -125,7 +125,7 @@ class Labels:
                 continue  # an item changed in between: work out again which repairs are taken back
             self._lessons.catch_up()
             log_acts(drafts)
-            self._taints.hold_returned(back.shown)
+            self._taints.hold_returned(back.shown, [item])
             self._undone(back.receipts)
             return event
         raise StoreUnavailable(f"items that came from {item} keep changing; nothing was recorded, try again")

@@ -224,6 +224,8 @@ def changes_of(kind: EventKind, subject: str, body: Mapping[str, Any] | None) ->
         # the bodies with ruling and channel are gone too, so a replay could not know them
         yield subject, "ruling", None
         yield subject, "channel", (body or {}).get("channel", "")
+        if (body or {}).get("held"):  # what was made from it stays held, as if its content were still here
+            yield subject, "hidden", 1
     elif body is None:
         return
     elif kind is EventKind.RULED:

@@ -328,7 +328,24 @@ def today(
         return None
     made = replace(observation, parents=tuple(source for source, derived in sources.items() if derived))
     met = [source for source, derived in sources.items() if not derived]
-    return on_writing(made, met, HeldIndex(ledger), ruling)[0]
+    found, _ = on_writing(made, met, HeldIndex(ledger), ruling)
+    gone = [] if found is not None and found.ruling > Ruling.WARN else _repeated_before(observation.id, met, ledger)
+    if not gone:
+        return found
+    words = {item: f"It repeats {item}, which was held when it was erased." for item in gone}
+    return _verdict(observation.id, ruling, REPEATS, words)
+
+
+def _repeated_before(item: str, sources: Collection[str], ledger: Ledger) -> list[str]:
+    """The sources that were erased while they were held, and that the last ruling on an item says it repeats: there is
+    nothing left to compare it with."""
+    states = ledger.states(sources) if sources else {}
+    gone = [source for source, state in states.items() if state.erased and state.held]
+    rulings = standing_events(ledger, (EventKind.RULED,), subject=item) if gone else ()
+    last: Mapping[str, Any] = next(reversed([event.body or {} for event in rulings]), {})
+    evidence = [e for v in last.get("verdicts", ()) if v["rule"] == REPEATS for e in v["evidence"]]
+    named = {e["data"].get("held") for e in evidence if e["kind"] == "path"}
+    return [source for source in gone if source in named]
 
 
 def taint_decision(verdict: Verdict) -> Decision:
@@ -388,7 +405,8 @@ def tainted_still(item: str, fine: set[str], ledger: Ledger, graph: ProvenanceGr
     """Whether another held item taints an item too."""
     sources = {source: derived for source, derived in graph.came_from(item).items() if source not in fine}
     held = [source for source, state in ledger.states(sources).items() if state.held]
-    return any(sources[s] or reused_content(ledger.item(item), poison_of(s, ledger)) for s in held)
+    found = any(sources[s] or reused_content(ledger.item(item), poison_of(s, ledger)) for s in held)
+    return found or bool(_repeated_before(item, held, ledger))
 
 
 def of_clean_descent(items: Collection[str], fine: Collection[str], ledger: Ledger, graph: ProvenanceGraph) -> set[str]:

@@ -154,10 +154,11 @@ class TaintRulings:
         found = taint.today(self._ledger.item(item), self._ledger, self._graph, ruling, without)
         return [] if found is None else [Draft(EventKind.RULED, item, body=plain(taint.taint_decision(found)))]
 
-    def hold_returned(self, items: Collection[str]) -> tuple[str, ...]:
-        """Hold those of some items that came back into use although another item that they were made from is held;
-        returns them, with what came from them."""
+    def hold_returned(self, items: Collection[str], fine: Collection[str] = ()) -> tuple[str, ...]:
+        """Hold items that came back into use although an item that they were made from is held, other than those in
+        ``fine``: a person decided about these just now. Returns the held ones."""
         back = [item for item, state in self._ledger.states(items).items() if state.visible] if items else []
+        back = [item for item in back if taint.tainted_still(item, set(fine), self._ledger, self._graph)]
         drafts = [draft for item in back for draft in self.on_return(item)]
         if not drafts:
             return ()

@@ -251,7 +251,7 @@ def _refuse_overtaken(receipt: Receipt, ledger: Ledger) -> None:
 
 
 def condemned_since(items: Collection[str], seq: int, ledger: Ledger) -> dict[str, Event]:
-    """Those of the items whose very content a person called harmful after an event, each with that label."""
+    """The items whose very content a person called harmful after an event, each with that label."""
     labels = [
         event
         for event in standing_events(ledger, (EventKind.LABELLED,), after=seq)

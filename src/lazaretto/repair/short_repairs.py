@@ -126,7 +126,7 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """Removes the newest memories of the item's writer: newest as recorded, whatever date a record claims."""
+    """Removes the newest memories of the item's writer: newest as recorded, not by the date that a record claims."""
 
     name: ClassVar[str] = "rollback"
     entries: Annotated[int, Field(ge=1)] = 1

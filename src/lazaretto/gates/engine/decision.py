@@ -19,7 +19,7 @@ from lazaretto.gates.memory.claims.comparison import differences, opposed_in_wor
 from lazaretto.gates.memory.claims.extraction import MAX_PASSAGE_CHARS, read_claim
 from lazaretto.gates.memory.claims.update_rule import Witness, at_stake, newcomer, witnesses
 from lazaretto.gates.memory.claims.values import values_in
-from lazaretto.gates.protocol import BLOCKLIST, CALLED_BENIGN, FOR_ITS_WRITER, NEARLY_BENIGN, OVER
+from lazaretto.gates.protocol import BESIDE, BLOCKLIST, CALLED_BENIGN, FOR_ITS_WRITER, NEARLY_BENIGN, OVER
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.refs import RefState, SeenRecord, seen_record
 from lazaretto.policy import ChannelPolicy, Policy, Stage
@@ -165,6 +165,24 @@ def held_side_by_side(decision: Decision) -> bool:
     texts are no single statement, and a person is not asked about a mixture."""
     rule = decision.rule.partition(":")[2]
     return not decision.allowed and decision.ruling > Ruling.REVIEW and rule not in FOR_ITS_WRITER
+
+
+def order_beside(decision: Decision) -> Verdict | None:
+    """The verdict on an item whose names and fields beside its text, judged by themselves, are held as an order; None
+    where they are not. A doubt about names, or a value in them, holds nothing."""
+    found = [verdict for verdict in decision.active_verdicts if verdict.ruling >= Ruling.QUARANTINE]
+    if not found:
+        return None
+    worst = max(found, key=lambda verdict: (verdict.ruling, verdict.risk))
+    words = f"The names or fields beside its text read like an order ({worst.gate}:{worst.rule})."
+    evidence = (Evidence("measure", words, {"gate": worst.gate, "rule": worst.rule}),)
+    return Verdict(
+        FIELDS, decision.item, worst.ruling, worst.risk, worst.interval, BESIDE, evidence, worst.taxonomy
+    )  # fmt: skip
+
+
+FIELDS = "fields"
+"""The name in verdicts and rules, in the place of a gate's name."""
 
 
 def held_without_it(made: Decision, instead: Decision) -> str:
