@@ -120,6 +120,8 @@ def make(settings: Mapping[str, Any]) -> StructureGate:
 _CONTROL = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f\x80-\x84\x86-\x9f\ufffe\uffff]")
 _COLOUR_CODE = re.compile("\x1b\\[[0-9;]*m")
 _OVERRIDE = re.compile("[\u202d\u202e]")
+_OF_NUMBER = re.compile("\u202d[0-9+() ./\u00a0-]{3,30}\u202c")
+"""A number that an address book marks to be written from left to right, as it is in any case."""
 _TAGS = re.compile("[\U000e0000-\U000e007f]+")
 _SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]+")
 _STRAY = re.compile("[\u200b-\u200d\u2060-\u2064\u206a-\u206f\ufeff\u115f\u1160\u3164\uffa0\ufff9-\ufffb\u180e]")
@@ -154,7 +156,8 @@ def text_findings(text: str, settings: StructureSettings) -> Iterator[Defect]:
     if text.isascii():
         return
     yield from _smuggled_findings(text, settings)
-    overrides = [m.start() for m in _OVERRIDE.finditer(text)]
+    numbers = {m.start() for m in _OF_NUMBER.finditer(text)}
+    overrides = [m.start() for m in _OVERRIDE.finditer(text) if m.start() not in numbers]
     if overrides:
         yield _finding("override", settings.override, "direction overrides make it read differently", overrides)
     strays = [m.start() for m in _STRAY.finditer(text) if not _in_place(text, m.start())]

@@ -155,7 +155,9 @@ _OF_LINE = re.compile(
     r"(?P<piece>[A-Za-z0-9+/_-]{2,200}={0,2})[ \t|,;\\]{0,6}"
 )
 """A line that is a piece, behind a bullet, a mark of quotation, a number or a cell with a number."""
-_GROUPED = re.compile(r"(?<!\S)[A-Za-z0-9+/_-]{4,40}(?: [A-Za-z0-9+/_-]{2,40}){3,}={0,2}(?!\S)")
+_GROUPED = re.compile(r"(?<!\S)[A-Za-z0-9+/_-]{2,40}(?: [A-Za-z0-9+/_-]{1,40}){3,}={0,2}(?!\S)")
+_FEWEST_MIXED = 5
+"""Groups of any length that look encoded: so many are no names and numbers in a sentence."""
 _TOKEN = re.compile(r"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{8,200}(?:={1,2}(?![A-Za-z0-9]))?(?![A-Za-z0-9+/_-])")
 _REST = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{2,200}={0,2}")
 _MIXED = re.compile(r"[a-z][A-Z0-9]|[0-9][A-Za-z]")
@@ -229,6 +231,9 @@ def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
             if size >= 4 and len(groups[start + 1]) == size == len(groups[start + 2]):
                 yield match.start(), groups[start:]
                 break
+        else:
+            if sum(_MIXED.search(group) is not None for group in groups) >= _FEWEST_MIXED:
+                yield match.start(), groups
 
 
 def _rows_of_lines(text: str) -> Iterator[tuple[int, list[str]]]:

@@ -61,21 +61,43 @@ _FIELDS = frozenset(
         "output",
     ]
 )
+_LED_IN = re.compile(r"\s*(?P<lead>[^\n?]{2,100}?)(?::|\s[-–—])\s+(?=\S)")
+_AGREED = re.compile(
+    r"\b(?:fyi|for (?:your )?info(?:rmation)?|reminder|p\.?s\b|update|"
+    r"as (?:\w+ ){0,2}(?:agreed|discussed|decided|s(?:ays|aid)|t(?:ells|old)|mentioned|promised|announced)|"
+    r"(?:the |our )?minutes|"
+    r"zur info(?:rmation)?|wie (?:\S+ ){0,4}(?:besprochen|vereinbart|gesagt|beschlossen)|(?:laut )?protokoll|"
+    r"comme (?:convenu|dit|discuté)|pour info(?:rmation)?|como (?:acordado|acordamos|dijimos|hablado)|"
+    r"para (?:su|tu) información)\b", re.I
+)  # fmt: skip
+_DOUBTED = re.compile(
+    r"n['’]t\b|\b(?:not|never|no|false|wrong|untrue|fake|scams?|fraud|spam|swindl\w*|phish\w*|warn\w*|beware|blocked|"
+    r"held|myth|rumou?r|examples?|claim\w*|quot\w*|attack\w*|nicht|kein\w*|falsch\w*|betrug|achtung|faux|arnaque|"
+    r"pas|falso|estafa|ojo|cuidado)\b", re.I
+)  # fmt: skip
 _MOST_POLITE, _MOST_WRAPPED = 4, 4
 _MOST_BARED = 100_000
 
 
 def fold_bare(text: str) -> str:
-    """The folded text without its wrapping: tags, a field of an object, a date, words of politeness."""
+    """The folded text without its wrapping: tags, a field of an object, a date, words of politeness, words that say
+    when and where it was agreed."""
     if len(text) > _MOST_BARED:
         return ""
     inner = _only_string(text) if text.lstrip()[:1] in ("{", "[", '"') else text
     plain = html.unescape(_TAG.sub(" ", inner))
-    words = fold(plain[_dated(plain) :]).split(" ")
+    words = fold(plain[max(_dated(plain), _led_in(plain)) :]).split(" ")
     for _ in range(_MOST_POLITE):
         words = words[1:] if words[:1] and words[0] in _POLITE else words
         words = words[:-1] if words[-1:] and words[-1] in _POLITE else words
     return " ".join(words)
+
+
+def _led_in(text: str) -> int:
+    """Where a text goes on behind a clause that says when or where it was agreed, and doubts nothing."""
+    match = _LED_IN.match(text)
+    agreed = match is not None and _AGREED.search(match["lead"]) and not _DOUBTED.search(match["lead"])
+    return match.end() if match is not None and agreed else 0
 
 
 def _dated(text: str) -> int:

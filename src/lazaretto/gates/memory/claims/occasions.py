@@ -312,12 +312,32 @@ _FROM_OURS = re.compile(
 )  # fmt: skip
 
 
+_OF_OURS = re.compile(
+    r"\b(?:statement (?:of|for) our(?: own)?(?: bank)?|kontoauszug (?:von )?unsere[srm]?(?: eigenen)?|"
+    r"extracto de nuestr[oa](?: propi[oa])?|relevé de notre(?: propre)?|pays? us (?:from|at|by|on)|"
+    r"zahlt (?:an uns|uns) (?:von|auf)(?: \w+)?|nos pagan?(?: a nosotros)? (?:en|desde)|"
+    r"nous (?:paie|paye|règle) (?:depuis|sur))"
+    r"(?:[\s,.:#-]|\b(?:bank|account|iban|no|number|nr|konto|kontos|bei|at|with|the|la|le|cuenta|compte)\b){0,8}$", re.I
+)  # fmt: skip
+"""The heading of a statement of one's own account, or of a customer who pays us, up to the account."""
+_PAID_THERE = re.compile(
+    r"\b(?:(?:is|are|be|gets?|being) paid|pay (?:to|it|them|there|here)|payable|from now on|there|new|transfer|wire|"
+    r"zahlbar|überweis\w*|ab sofort|künftig|neue\w*|pagar|pagadero|nuev[oa]s?|a partir de|payer|désormais|nouvel|"
+    r"nouveau)\b", re.I
+)  # fmt: skip
+"""Words that say where a payee is paid: then the account above is no mere heading."""
+
+
 def _paid_from(claim: Claim) -> bool:
-    """Whether the only accounts of a claim are those that something is paid from."""
+    """Whether the only accounts of a claim are our own: something is paid from them, a statement is of them, or a
+    customer pays us there."""
     starts = [value.start for value in claim.values if value.kind == "account"]
     from_ours = [match.end() for match in _FROM_OURS.finditer(claim.text)]
-    return (
-        bool(starts) and bool(from_ours) and all(any(end <= start <= end + 2 for end in from_ours) for start in starts)
+    headed = not _PAID_THERE.search(claim.text)
+    return bool(starts) and all(
+        any(end <= start <= end + 2 for end in from_ours)
+        or (headed and _OF_OURS.search(claim.text[max(0, start - 80) : start]) is not None)
+        for start in starts
     )
 
 

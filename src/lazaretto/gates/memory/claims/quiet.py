@@ -283,6 +283,16 @@ _SPELLING_ALONE = re.compile(
     re.I,
 )
 """Reading over the spelling, with one clause behind it."""
+_CEREMONY_ALONE = re.compile(
+    r"\W{0,3}(?:(?:the|our|this|signing the|writing in the|die|das|der|unser\w*|la|el|nuestr[oa]|le|notre) )?(?:\w+ )?"
+    r"(?:photos?|pictures?|guest ?books?|welcome drinks?|toasts?|handshakes?|speech(?:es)?|ceremon(?:y|ies)|applause|greetings?|farewells?|ribbons?|flowers?|"
+    r"fotos?|gästebuch|begrüßung|rede|sektempfang|händedruck|brindis|discurso|saludo|libro de visitas|livre d['’]or|discours|toast)"
+    r"(?: (?:at|of|for|before|bei|zur?|de|del|en) (?:(?:the|der|dem|la|el|le) )?\w+)? (?:is|are|ist|sind|es|son|est|sont) "
+    r"(?:(?:just|only|merely|purely|nur|bloß|solo|sólo) )?(?:(?:a|eine|un|une|una) )?(?:(?:mere|pure|mero|mera|simple|reine) )?"
+    r"(?:formality|formsache|trámite|formalidad|formalité)(?P<rest>(?:[,; ][^.:!?\n]{0,80})?)[.!]?\W{0,3}",
+    re.I,
+)
+"""A picture, a drink, a greeting or a speech, which guard nothing, with one clause behind it."""
 
 
 def is_plain_lie(text: str) -> bool:
@@ -291,8 +301,9 @@ def is_plain_lie(text: str) -> bool:
 
 
 def is_about_spelling(text: str) -> bool:
-    """Whether a text says of reading over the spelling that it is a formality, and nothing of another control."""
-    found = _SPELLING_ALONE.fullmatch(text)
+    """Whether a text says of reading over the spelling, or of a ceremony, that it is a formality, and nothing of another
+    control."""
+    found = _SPELLING_ALONE.fullmatch(text) or _CEREMONY_ALONE.fullmatch(text)
     return found is not None and not speaks_of_control(found["rest"])
 
 

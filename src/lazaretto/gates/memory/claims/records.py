@@ -254,6 +254,12 @@ _OWNER = re.compile(
     re.I,
 )
 """A field that names whose account a form gives."""
+_SENDER = re.compile(
+    r"\W{0,4}(?:from|sender|von|absender|de|remitente|expéditeur)\W{0,2}:\W{0,3}(?P<name>[^\W\d_][^\n:;|<>]{1,50}?)"
+    r"(?:\s*<[^<>\n]{0,80}>)?\W{0,3}", re.I
+)  # fmt: skip
+"""The field of a mail that names its sender: "our account" is the sender's."""
+_OURS = re.compile(r"\b(?:our|unser\w*|nuestr[oa]|notre)\b", re.I)
 _MOST_NAMES = 4
 _LEAST_APART = 2
 """Statements between a name and an account from which the two stand apart."""
@@ -263,9 +269,14 @@ def _bare_accounts(text: str) -> Iterator[Record]:
     """Accounts of which their own sentence or line tells no owner, with the owner that a field before them names, or
     else the names that stand before them."""
     statements = [(m.start(), m.end()) for m in itertools.islice(_STATEMENT.finditer(text), 4 * MAX_RECORDS)]
-    owner, names, named_at = "", dict[str, None](), 0
+    owner, names, named_at, sender = "", dict[str, None](), 0, ""
     for place, (start, end) in enumerate(statements):
         words = text[start:end]
+        if (found := _SENDER.fullmatch(words)) is not None:
+            sender = found["name"].strip()
+        elif sender and end - start <= _LONGEST_STATEMENT and _OURS.search(words) and _ACCOUNT.search(words):
+            yield Record(f"{sender}: {' '.join(words.split())}", start, end)
+            continue
         if (owner or names) and place - named_at >= _LEAST_APART and end - start <= _LONGEST_STATEMENT:
             found = _ACCOUNT.search(words)
             if found and _OF_PAYING.fullmatch(words[: found.start()] + words[found.end() :]):
