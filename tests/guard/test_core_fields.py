@@ -11,6 +11,8 @@ from tests.guard.core_world import POISON, TEA, O, crew, in_use
 
 from lazaretto.errors import LazarettoError
 from lazaretto.external_stores.records import ExternalRecord
+from lazaretto.ingest.raw_input import RawInput, names_beside, read_observation
+from lazaretto.policy import Limits
 from lazaretto.types import Ref
 
 CASES = Cases()
@@ -182,6 +184,21 @@ for _number, _tags in enumerate((("tea",), ("all hands", "previous week"), ("ins
 
     _tagged.__name__ = f"a_structured_memory_with_honest_tags_{_number}"
     CASES.honest(_tagged)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "550e8400-e29b-41d4-a716-446655440000",
+        "user-17/session-0042/2026-11-19T04:05:06Z",
+        "AKx9fQ2bTzLm4RcW7yVd",
+        "orders/2026/11/A-1187",
+    ],
+)
+def test_ids_of_records_cost_no_second_look(key: str) -> None:
+    raw = RawInput("ada", "memory", TEA, ref=("crm", "people", key))
+    assert not names_beside(read_observation(raw, "default", Limits()))
 
 
 OPEN = frozenset[str]()

@@ -225,7 +225,7 @@ def channel_for(text: str | bytes, image: bytes | None) -> Channel:
 
 _LONGEST_FIELD, _FEWEST_WORDS, _MOST_NAMES = 20_000, 4, 16
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_BETWEEN = re.compile(r"[\W\d_]+")
+_BETWEEN, _DIGIT = re.compile(r"[\W_]+"), re.compile(r"\d")
 
 
 def names_beside(observation: Observation) -> list[str]:
@@ -246,8 +246,8 @@ def names_beside(observation: Observation) -> list[str]:
 
 
 def _in_words(name: str) -> str:
-    """A name as the words that it is made of; a field with blanks is a text already."""
+    """A name as the words that it is made of; a field with blanks is a text already. Parts with digits are ids."""
     if " " in name.strip():
         return name.strip()
-    apart = _HUMP.sub(" ", name)
-    return " ".join(word for word in _BETWEEN.split(apart) if len(word) > 1).capitalize()
+    parts = [_HUMP.sub(" ", part) for part in _BETWEEN.split(name) if len(part) > 1 and not _DIGIT.search(part)]
+    return " ".join(parts).capitalize()
