@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cases import Case, Cases
+from tests.doors.cases import Case, Cases
 from tests.guard.core_world import PAY, POISON, POLICY, TEA, THEIRS, O, crew, in_use, visible
 
 from lazaretto import Guard

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cases import Case, Cases
+from tests.doors.cases import Case, Cases
 from tests.guard.core_world import POISON, TEA, O, crew, in_use
 
 from lazaretto.errors import LazarettoError

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.cases import Case, Cases
+from tests.doors.cases import Case, Cases
 from tests.guard.core_world import OURS, PAY, POISON, TEA, O, crew, in_use, once, visible
 
 from lazaretto.errors import LazarettoError, NotYours, RepairRefused

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.cases import Case, Cases
+from tests.doors.cases import Case, Cases
 from tests.guard.core_world import OBSERVE, POISON, POLICY, TEA, O, crew, in_use, script, visible
 
 from lazaretto import Guard
