@@ -8,8 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lazaretto.gates.memory.claims.extraction import Claim
-from lazaretto.gates.memory.claims.occasions import ClaimKind, at_two_times, said_again, two_events, two_of_a_kind
+from lazaretto.gates.memory.claims.extraction import Claim, found_once
+from lazaretto.gates.memory.claims.occasions import (
+    ClaimKind,
+    at_two_times,
+    references,
+    said_again,
+    two_events,
+    two_of_a_kind,
+)
 from lazaretto.gates.memory.claims.occasions import kind as kind_of
 from lazaretto.gates.memory.claims.values import COMMON, STRONG, Value, language_of
 
@@ -45,7 +52,8 @@ class Difference:
     new: str
 
 
-def _by_kind(claim: Claim) -> dict[str, set[str]]:
+@found_once
+def _by_kind(claim: Claim) -> Mapping[str, set[str]]:
     found: dict[str, set[str]] = {}
     for value in claim.values:
         kind = value.kind
@@ -165,7 +173,7 @@ def compared(old: Claim, new: Claim) -> list[float]:
         float(kind_of(old) is ClaimKind.EVENT and kind_of(new) is ClaimKind.EVENT),
         float(at_two_times(old, new)),
         float(two_things(old, new) or two_of_a_kind(old, new)),
-        float(language_of(new.text) != "en"),
+        float(_language(new) != "en"),
     ]  # fmt: skip
 
 
@@ -220,7 +228,7 @@ def _two_occasions(old: Claim, new: Claim) -> bool:
 
 def two_things(old: Claim, new: Claim) -> bool:
     """Whether two claims name two numbered things of one kind, and the new one does not say that anything changed."""
-    ours, theirs = ({v.norm for v in claim.values if v.kind == "reference"} for claim in (old, new))
+    ours, theirs = references(old), references(new)
     labels = {name.split()[0] for name in ours} & {name.split()[0] for name in theirs}
     return bool(labels) and not ours & theirs and not new.declares
 
@@ -291,7 +299,7 @@ def differs_in_a_value_alone(old: Claim, new: Claim) -> bool:
 
     A model takes such texts for the same; numbers are left out, because they may tell subjects apart (line 3, line 5).
     """
-    a, b = _by_kind(old), _by_kind(new)
+    a, b = dict(_by_kind(old)), dict(_by_kind(new))
     if not old.words or len(old.words & new.words) < 0.8 * len(old.words | new.words):
         return False
     if a.pop("name", None) != b.pop("name", None):
@@ -346,7 +354,7 @@ def _tokens(names: set[str]) -> set[str]:
     return {word for name in names for word in name.split() if len(word) > 2}
 
 
-def _dates(a: dict[str, set[str]], b: dict[str, set[str]]) -> tuple[float, float]:
+def _dates(a: Mapping[str, set[str]], b: Mapping[str, set[str]]) -> tuple[float, float]:
     """Whether the new claim speaks of a later year, and whether both speak of the same date or year."""
     old = a.get("year", set()) | {v.rsplit("/", 1)[1] for v in a.get("date", set()) if "/" in v} - {""}
     new = b.get("year", set()) | {v.rsplit("/", 1)[1] for v in b.get("date", set()) if "/" in v} - {""}
@@ -418,7 +426,12 @@ _STEM = 6
 
 def in_two_languages(old: Claim, new: Claim) -> bool:
     """Whether two claims are in two of the languages that ``language_of`` knows."""
-    return language_of(old.text) != language_of(new.text)
+    return _language(old) != _language(new)
+
+
+@found_once
+def _language(claim: Claim) -> str:
+    return language_of(claim.text)
 
 
 def another_value_across(old: Claim, new: Claim) -> bool:

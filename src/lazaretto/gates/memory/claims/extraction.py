@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from typing import Any, TypeVar
 
 from lazaretto.gates.memory.claims.records import records_of, rest_of, words_at
 from lazaretto.gates.memory.claims.values import COMMON, DECLARED, NEGATION, PERMISSIONS, Value, language_of, values_in
@@ -130,18 +132,48 @@ class Claim:
     """Its topic: the content words without values, in a crude stem."""
     record: bool = False
     """Whether it is an object, a row or an answered question: it stands for itself, with any text around it."""
+    found: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Results about it alone (``found_once``): a claim is compared with many others. They go when the claim goes."""
 
     @property
     def subject(self) -> frozenset[str]:
         """Content words and names."""
-        return self.words | {w for v in self.values if v.kind == "name" for w in v.norm.split()}
+        return _subject(self)
 
     @property
     def opening(self) -> str:
         """The stem of the first word where it is a content word: it may be a name that only looks like a beginning."""
-        first = _WORD.search(self.text)
-        word = "" if first is None else _stem(first[0].casefold())
-        return word if word in self.words else ""
+        return _opening(self)
+
+
+Found = TypeVar("Found")
+
+
+def found_once(work: Callable[[Claim], Found]) -> Callable[[Claim], Found]:
+    """A function of a claim alone that is worked out once for each claim; its result must not be changed."""
+    name = f"{work.__module__}.{work.__qualname__}"
+
+    @wraps(work)
+    def known(claim: Claim) -> Found:
+        found = claim.found
+        if name not in found:
+            found[name] = work(claim)
+        result: Found = found[name]
+        return result
+
+    return known
+
+
+@found_once
+def _subject(claim: Claim) -> frozenset[str]:
+    return claim.words | {w for v in claim.values if v.kind == "name" for w in v.norm.split()}
+
+
+@found_once
+def _opening(claim: Claim) -> str:
+    first = _WORD.search(claim.text)
+    word = "" if first is None else _stem(first[0].casefold())
+    return word if word in claim.words else ""
 
 
 def claims_of(text: str) -> tuple[Claim, ...]:
@@ -252,7 +284,7 @@ def _sentences(text: str, begin: int, until: int) -> Iterator[tuple[int, int]]:
         yield begin, begin + len(text[begin:until].rstrip())
 
 
-@remembered(2 << 20, lambda claim: 1_200 + 4 * len(claim.text))
+@remembered(4 << 20, lambda claim: 3_000 + 4 * len(claim.text))
 def read_claim(text: str, start: int = 0, end: int | None = None) -> Claim:
     """One sentence or clause, read."""
     values = values_in(text)

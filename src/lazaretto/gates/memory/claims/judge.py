@@ -15,7 +15,6 @@ from lazaretto.gates.memory.claims import update_rule
 from lazaretto.gates.memory.claims.comparison import (
     Overlap,
     another_value_across,
-    gives_another_value,
     meeting,
     replaces,
     restates,
@@ -261,17 +260,18 @@ class ClaimJudge:
         Such a pair is read all the same where the new claim could end the old memory, where that costs nothing, and
         where a person would look at a possible conflict.
         """
-        _, graph, trust = where
+        ledger, graph, trust = where
+        pages = update_rule.PagesRead(observation, ledger)
         mine = update_rule.newcomer(observation, graph, trust)
         seen = update_rule.witnesses({pair.item.id: pair.item for pair in near}.values(), graph, trust)
         single = observation.channel is Channel.MEMORY and says_one_thing(observation.text)
 
         def is_spared(pair: NearPair) -> bool:
-            own = self._is_own(pair, observation, (mine, seen[pair.item.id]), where)
+            own = self._is_own(pair, observation, (mine, seen[pair.item.id]), (pages, graph, trust))
             may = self._is_progress(pair, mine) or update_rule.may_alone(
                 mine, seen[pair.item.id], sensitive=pair.at_stake, own=own, rule=self._rule
             )
-            if not may or gives_another_value(pair.old, pair.new):
+            if not may or pair.gives_another_value:
                 return False
             if mine.trust < self._announce_below and (pair.old.sensitive or pair.new.sensitive):
                 return False
@@ -341,7 +341,11 @@ class ClaimJudge:
         sensitive = any(f.at_stake for f in opposed)
         if new.trust >= self._rule.voice_trust:
             support = self._all_support(statements[0], ledger, new, where, support)
-        why = {f.item.id: self._why(f, observation, (new, seen[f.item.id]), (support, against), where) for f in opposed}
+        read_before = (update_rule.PagesRead(observation, ledger), graph, trust)
+        why = {
+            f.item.id: self._why(f, observation, (new, seen[f.item.id]), (support, against), read_before)
+            for f in opposed
+        }
         believed = update_rule.credibility(
             update_rule.history(ledger, new.agent), new.trust,
             sum(voice.trust for voice in support), sum(voice.trust for voice in against),
@@ -368,7 +372,7 @@ class ClaimJudge:
     def _why(
         self, found: ComparedPair, observation: Observation, who: tuple[Witness, Witness],
         heard: tuple[Sequence[Witness], Sequence[Witness]],
-        where: tuple[Ledger, ProvenanceGraph, Mapping[SourceClass, float]],
+        where: tuple[update_rule.PagesRead, ProvenanceGraph, Mapping[SourceClass, float]],
     ) -> str:  # fmt: skip
         """Why a change may be made; empty where it may not. ``who``: the new claim's writer and the old one's;
         ``heard``: voices for the new claim and against it."""
@@ -380,15 +384,15 @@ class ClaimJudge:
 
     def _is_own(
         self, pair: NearPair | ComparedPair, observation: Observation, who: tuple[Witness, Witness],
-        where: tuple[Ledger, ProvenanceGraph, Mapping[SourceClass, float]],
+        where: tuple[update_rule.PagesRead, ProvenanceGraph, Mapping[SourceClass, float]],
     ) -> bool:  # fmt: skip
         """Whether a change is its writer's own word, as far as that matters: of a claim that is theirs."""
         if not update_rule.own_word(observation) or not (pair.at_stake and who[0].wrote(who[1])):
             return update_rule.own_word(observation)
-        ledger, graph, trust = where
-        if update_rule.is_another_tools(observation, pair.item, pair.old, pair.new, ledger, graph):
+        pages, graph, trust = where
+        if update_rule.is_another_tools(observation, pair.item, pair.old, pair.new, pages.ledger, graph):
             return False
-        return not update_rule.only_a_stranger_named(observation, pair.old, pair.new, ledger, trust)
+        return not update_rule.only_a_stranger_named(observation, pair.old, pair.new, pages, trust)
 
     def _is_progress(self, pair: NearPair, new: Witness) -> bool:
         return new.trust >= self._announce_below and not pair.at_stake and progress(pair.old, pair.new)
@@ -440,7 +444,7 @@ class ClaimJudge:
         """Whether the two could be found to contradict each other."""
         if pair.meeting is not Overlap.APART:
             return pair.may_conflict
-        return pair.cosine >= LEAST_APART or gives_another_value(pair.old, pair.new)
+        return pair.cosine >= LEAST_APART or pair.gives_another_value
 
     def _agrees(self, found: ComparedPair) -> bool:
         return found.related.agrees >= self._models.bars_of(found.related).agree_at

@@ -10,8 +10,7 @@ import re
 from difflib import SequenceMatcher
 from enum import StrEnum
 
-from lazaretto.gates.memory.claims.extraction import Claim, moves_money_or_access, sentences
-from lazaretto.gates.memory.claims.values import Value
+from lazaretto.gates.memory.claims.extraction import Claim, found_once, moves_money_or_access, sentences
 
 
 class ClaimKind(StrEnum):
@@ -96,6 +95,7 @@ _EVERY_DAY = re.compile(
 )  # fmt: skip
 
 
+@found_once
 def kind(claim: Claim) -> ClaimKind:
     """The kind of statement that a claim makes."""
     if claim.permission:
@@ -109,6 +109,7 @@ def kind(claim: Claim) -> ClaimKind:
     return ClaimKind.STATE if merely_was and not when(claim) else ClaimKind.EVENT
 
 
+@found_once
 def when(claim: Claim) -> dict[str, set[str]]:
     """The moments that a claim names, by sort: dates, years, times, parts of the day, days, months, turns."""
     found: dict[str, set[str]] = {}
@@ -150,6 +151,7 @@ def two_events(old: Claim, new: Claim) -> bool:
     return others and bool(_EVERY_DAY.search(old.text) and _EVERY_DAY.search(new.text))
 
 
+@found_once
 def _is_report(claim: Claim) -> bool:
     if kind(claim) not in (ClaimKind.EVENT, ClaimKind.OPINION) or len(claim.text) > _MOST_CHARS or "?" in claim.text:
         return False
@@ -166,6 +168,7 @@ _HOLDS = re.compile(
 _ENTRY_CHARS = 160
 
 
+@found_once
 def _is_entry(claim: Claim) -> bool:
     """Whether a claim reads like an entry of a log: short, without a verb of what holds, of nothing that moves money,
     access, safety or permissions ("Screen 4, 20:15 show: 61 tickets")."""
@@ -186,11 +189,17 @@ def _numbered_apart(old: Claim, new: Claim) -> bool:
     """Whether two reports give two numbers or letters to one sort of thing, and differ in what they say of it: sample
     K7 and sample K9."""
     ours, theirs = _numbered(old), _numbered(new)
-    if _NUMBERED.sub(r"\g<label>", old.text) == _NUMBERED.sub(r"\g<label>", new.text):
+    if ours.keys().isdisjoint(theirs.keys()) or _without_numbers(old) == _without_numbers(new):
         return False  # the number may be the value itself: a capacity of 1000, and of 1700
     return any(ours[label].isdisjoint(theirs[label]) for label in ours.keys() & theirs.keys())
 
 
+@found_once
+def _without_numbers(claim: Claim) -> str:
+    return _NUMBERED.sub(r"\g<label>", claim.text)
+
+
+@found_once
 def _numbered(claim: Claim) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for match in _NUMBERED.finditer(claim.text):
@@ -235,16 +244,22 @@ _WORK = re.compile(
 
 def progress(old: Claim, new: Claim) -> bool:
     """Whether a piece of work went on: open, then closed; a draft, then final. A rule is no piece of work."""
-    if ClaimKind.RULE in (kind(old), kind(new)) or not (_WORK.search(old.text) and _WORK.search(new.text)):
+    if ClaimKind.RULE in (kind(old), kind(new)) or not (_is_of_work(old) and _is_of_work(new)):
         return False
-    ours, theirs = (_references(claim.values) for claim in (old, new))
-    if ours != theirs:
+    if references(old) != references(new):
         return False
     return any(before.search(old.text) and after.search(new.text) for before, after in _PROGRESS)
 
 
-def _references(values: tuple[Value, ...]) -> set[str]:
-    return {v.norm for v in values if v.kind == "reference"}
+@found_once
+def _is_of_work(claim: Claim) -> bool:
+    return _WORK.search(claim.text) is not None
+
+
+@found_once
+def references(claim: Claim) -> frozenset[str]:
+    """The numbered things that a claim names: job 12, order 7."""
+    return frozenset(v.norm for v in claim.values if v.kind == "reference")
 
 
 _STILL = frozenset(
@@ -328,6 +343,7 @@ _PAID_THERE = re.compile(
 """Words that say where a payee is paid: then the account above is no mere heading."""
 
 
+@found_once
 def _paid_from(claim: Claim) -> bool:
     """Whether the only accounts of a claim are our own: something is paid from them, a statement is of them, or a
     customer pays us there."""
@@ -358,6 +374,7 @@ def two_openings(old: Claim, new: Claim) -> bool:
     return apart and _rest(old, a) != _rest(new, b)
 
 
+@found_once
 def _opening(claim: Claim) -> list[str]:
     """The words before the first verb that ``_VERB`` knows, few at most."""
     words: list[str] = []
@@ -412,10 +429,16 @@ _BOUNDS = tuple(
 
 def two_people(old: Claim, new: Claim) -> bool:
     """Whether two claims tell of two people of one name: born in other years, and described in other words."""
-    ours, theirs = _BORN.search(old.text), _BORN.search(new.text)
-    if ours is None or theirs is None or ours[1] == theirs[1]:
+    ours, theirs = _born(old), _born(new)
+    if not ours or not theirs or ours == theirs:
         return False
     return min(len(old.subject - new.subject), len(new.subject - old.subject)) >= 2
+
+
+@found_once
+def _born(claim: Claim) -> str:
+    found = _BORN.search(claim.text)
+    return "" if found is None else found[1]
 
 
 def two_bounds(old: Claim, new: Claim) -> bool:
@@ -457,25 +480,27 @@ _ALIKE = 0.75
 def two_pointers(old: Claim, new: Claim) -> bool:
     """Whether two lines only point at things, and at two of them. Names that are nearly the same are compared all the
     same: "reqeusts" may be meant to pass for "requests"."""
-    ours, theirs = _installed(old.text), _installed(new.text)
+    ours, theirs = _installed(old), _installed(new)
     if ours and theirs:
         return ours != theirs and not _alike(ours, theirs)
     here, there = _shown(old), _shown(new)
-    if _fetched(old.text) & _fetched(new.text):  # one repository from two places
+    if _fetched(old) & _fetched(new):  # one repository from two places
         return False
     hosts = [_hosts(a, b) for a in here for b in there]
     return bool(hosts) and not here & there and not any(a != b and _alike(a, b) for a, b in hosts)
 
 
-def _installed(text: str) -> str:
+@found_once
+def _installed(claim: Claim) -> str:
     """The package, where a text is nothing but a command that installs one."""
-    found = _COMMAND.fullmatch(text.strip().rstrip("`"))
+    found = _COMMAND.fullmatch(claim.text.strip().rstrip("`"))
     words = [] if found is None else [word for word in found["rest"].split() if not _OPTION.fullmatch(word)]
     if len(words) != 1 or not _PACKAGE.fullmatch(words[0]):
         return ""  # a second word may be an option's value: another index, another place
     return re.split(r"[=<>~!^\[]", words[0].casefold())[0].replace("_", "-")
 
 
+@found_once
 def _shown(claim: Claim) -> frozenset[str]:
     """The addresses of a text that is nothing but the markup of a picture, or of what it leads to, or a command that
     fetches a repository. A picture's label may say what it is of, but nothing of money, access or safety."""
@@ -489,9 +514,10 @@ def _shown(claim: Claim) -> frozenset[str]:
     return frozenset(value.norm for value in claim.values if value.kind == "host")
 
 
-def _fetched(text: str) -> frozenset[str]:
+@found_once
+def _fetched(claim: Claim) -> frozenset[str]:
     """The repository that a command fetches, without its place."""
-    found = _CLONE.fullmatch(text.strip())
+    found = _CLONE.fullmatch(claim.text.strip())
     name = found[0].rstrip("/`").rpartition("/")[2].casefold().removesuffix(".git") if found else ""
     return frozenset({name} if name else ())
 

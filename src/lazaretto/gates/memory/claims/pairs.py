@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -168,6 +168,8 @@ class NearPair:
     """Whether one of the two is a sentence of a longer text: on its own it says less than in its place."""
     meeting: Overlap
     """The overlap of the two claims."""
+    found: dict[str, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Answers about the two, worked out once."""
 
     @property
     def may_conflict(self) -> bool:
@@ -177,7 +179,16 @@ class NearPair:
     @property
     def at_stake(self) -> bool:
         """Whether changing the old one to the new one is weighty: see ``update_rule``."""
-        return at_stake(self.old, self.new)
+        if "at_stake" not in self.found:
+            self.found["at_stake"] = at_stake(self.old, self.new)
+        return self.found["at_stake"]
+
+    @property
+    def gives_another_value(self) -> bool:
+        """Whether it is plain without a model that the two give two values for one thing."""
+        if "another_value" not in self.found:
+            self.found["another_value"] = gives_another_value(self.old, self.new)
+        return self.found["another_value"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +307,7 @@ class PairModels:
 
     def _peaceful(self, pairs: Sequence[NearPair], agreement: bool) -> list[Related | None]:
         """The answers in eight bits that full precision could not bring to a bar; None for all other pairs."""
-        open_ = [n for n, p in enumerate(pairs) if p.may_conflict and not gives_another_value(p.old, p.new)]
+        open_ = [n for n, p in enumerate(pairs) if p.may_conflict and not p.gives_another_value]
         rough = dict(zip(open_, self._rough([pairs[n] for n in open_]), strict=True))
         asked = [n for n in open_ if may_reach(rough[n], _READ_TWICE[0])]  # else no second model need be loaded
         asked = [n for n in asked if may_reach(rough[n], self._second.calibration.ask_at)]
@@ -323,7 +334,7 @@ def _claims(pair: NearPair) -> tuple[Claim, Claim, float]:
 
 
 def _asks_second(pair: NearPair, conflict: float) -> bool:
-    return pair.may_conflict and conflict >= _READ_TWICE[0] and not gives_another_value(pair.old, pair.new)
+    return pair.may_conflict and conflict >= _READ_TWICE[0] and not pair.gives_another_value
 
 
 # The evidence of a conflict between claims, in words and as data.

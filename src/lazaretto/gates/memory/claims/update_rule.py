@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from lazaretto.gates.engine.recheck_queue import WORDS, by_person
 from lazaretto.gates.memory.claims.comparison import differences, opposed_in_words, other_names
-from lazaretto.gates.memory.claims.extraction import Claim, moves_money_or_access
+from lazaretto.gates.memory.claims.extraction import Claim, found_once, moves_money_or_access
 from lazaretto.gates.memory.claims.values import values_in
 from lazaretto.identity import OWN_WORDS
 from lazaretto.ledger import Ledger
@@ -115,8 +116,31 @@ _MOST_READ, _MOST_LOOKED = 100, 20_000
 _AGENTS_WORDS = (SourceClass.AGENT_MESSAGE, SourceClass.MODEL_INFERENCE)
 
 
+class PagesRead:
+    """The pages, answers and messages that the writer of an item has read: looked up once for all pairs of the item,
+    and only if a pair needs them."""
+
+    def __init__(self, item: Observation, ledger: Ledger) -> None:
+        self._agent, self.ledger = item.agent, ledger
+
+    @cached_property
+    def values(self) -> list[tuple[SourceClass, frozenset[tuple[str, str]]]]:
+        """The source of each, and the values that it names."""
+        pages = [
+            page
+            for channel in (Channel.DOCUMENT, Channel.TOOL, Channel.MESSAGE)
+            for page in self.ledger.items(agent=self._agent, channel=channel, any_state=True, limit=_MOST_READ)
+            if page.source not in _AGENTS_WORDS
+        ]
+        return [(page.source, _values(page.text[:_MOST_LOOKED])) for page in pages]
+
+
+def _values(text: str) -> frozenset[tuple[str, str]]:
+    return frozenset((value.kind, value.norm) for value in values_in(text))
+
+
 def only_a_stranger_named(
-    item: Observation, old: Claim, new: Claim, ledger: Ledger, trust: Mapping[SourceClass, float]
+    item: Observation, old: Claim, new: Claim, pages: PagesRead, trust: Mapping[SourceClass, float]
 ) -> bool:
     """Whether a change gives a value that its writer read in a less trusted page or answer, and nowhere else: then it
     is the stranger's word, although its writer names no source."""
@@ -124,17 +148,8 @@ def only_a_stranger_named(
     fresh = {(value.kind, value.norm) for value in new.values if value.kind in _NAMED} - known
     if not fresh:
         return False
-    read = [
-        page
-        for channel in (Channel.DOCUMENT, Channel.TOOL, Channel.MESSAGE)
-        for page in ledger.items(agent=item.agent, channel=channel, any_state=True, limit=_MOST_READ)
-        if page.source not in _AGENTS_WORDS
-    ]
-    least = trust[item.source]
-    named = [
-        page for page in read if fresh & {(value.kind, value.norm) for value in values_in(page.text[:_MOST_LOOKED])}
-    ]
-    return bool(named) and all(trust[page.source] < least for page in named)
+    named = [source for source, values in pages.values if fresh & values]
+    return bool(named) and all(trust[source] < trust[item.source] for source in named)
 
 
 _MOST_BEHIND = 200
@@ -295,7 +310,7 @@ def at_stake(old: Claim, new: Claim) -> bool:
     kinds = {difference.kind for difference in differing}
     if kinds & _SENT:
         return True
-    fetched = bool(_FETCHED.search(old.text) and _FETCHED.search(new.text))
+    fetched = _is_of_programs(old) and _is_of_programs(new)
     if "host" in kinds and (fetched or _sites(old).isdisjoint(_sites(new))):
         return True
     if "path" in kinds and fetched:
@@ -303,11 +318,31 @@ def at_stake(old: Claim, new: Claim) -> bool:
     named = other_names(old, new)
     if named and old.decides and new.decides:
         return True
-    if (named or "number" in kinds) and _DELIVERED.search(old.text) and _DELIVERED.search(new.text):
+    if (named or "number" in kinds) and _is_of_deliveries(old) and _is_of_deliveries(new):
         return bool({"number", "year"} & {v.kind for v in (*old.values, *new.values)})  # a street has a number
-    turned = opposed_in_words(old, new)
-    guarded = _GUARDS.search(old.text) or moves_money_or_access(old.text)
-    return bool(guarded) and (turned or bool(kinds & _AMOUNTS and _GUARDS.search(old.text)))
+    if not (_guards(old) or _moves_money(old)):
+        return False
+    return opposed_in_words(old, new) or bool(kinds & _AMOUNTS and _guards(old))
+
+
+@found_once
+def _is_of_programs(claim: Claim) -> bool:
+    return _FETCHED.search(claim.text) is not None
+
+
+@found_once
+def _is_of_deliveries(claim: Claim) -> bool:
+    return _DELIVERED.search(claim.text) is not None
+
+
+@found_once
+def _guards(claim: Claim) -> bool:
+    return _GUARDS.search(claim.text) is not None
+
+
+@found_once
+def _moves_money(claim: Claim) -> bool:
+    return moves_money_or_access(claim.text)
 
 
 def _sites(claim: Claim) -> set[str]:
