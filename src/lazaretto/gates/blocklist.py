@@ -224,6 +224,7 @@ class BlocklistGate:
 
     name = "blocklist"
     channels = frozenset(Channel)
+    brief = True
 
     def __init__(self, settings: BlocklistSettings) -> None:
         self.settings = settings

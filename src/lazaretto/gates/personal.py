@@ -46,6 +46,7 @@ class PersonalGate:
 
     name = "personal"
     channels = frozenset(Channel)
+    brief = True
 
     def __init__(self, settings: PersonalSettings) -> None:
         self.settings = settings

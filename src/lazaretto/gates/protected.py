@@ -45,6 +45,7 @@ class ProtectedGate:
 
     name = "protected"
     channels = frozenset(Channel)
+    brief = True
 
     def __init__(self, settings: ProtectedSettings) -> None:
         self.settings = settings

@@ -69,6 +69,7 @@ class SecretsGate:
 
     name = "secrets"
     channels = frozenset(Channel)
+    brief = True
 
     def __init__(self, settings: SecretsSettings) -> None:
         self.settings = settings

@@ -84,6 +84,7 @@ class StructureGate:
 
     name = "structure"
     channels = frozenset(Channel)
+    brief = True
 
     def __init__(self, settings: StructureSettings) -> None:
         self.settings = settings

@@ -9,8 +9,9 @@ import threading
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import orjson
 
@@ -66,6 +67,7 @@ class GateSet:
         self._policy = policy
         self.slots = {name: _make_slot(name, ready, policy, file) for name, _ in policy.gate_names()}
         _say_what_is_missing(self.slots, policy, file)
+        self._shared = GateSlot("brief", None)
         moved = Thresholds(ledger, policy.learn)
         self.contexts = {
             name: GateContext(
@@ -90,7 +92,7 @@ class GateSet:
         """The decision of the gates of the item's channel."""
         rules = self._policy.channels[observation.channel]
         started = time.perf_counter()
-        examined = await run_stages(self.slots, rules, observation, self.contexts)
+        examined = await run_stages(self.slots, rules, observation, self.contexts, self._shared)
         return decide(observation.id, examined, rules, (time.perf_counter() - started) * 1000)
 
     def held_today(self, observation: Observation) -> str:
@@ -153,7 +155,7 @@ class GateSet:
         if self._open:
             self._open = False
             drop_picture_workers()
-        for slot in self.slots.values():
+        for slot in (*self.slots.values(), self._shared):
             slot.close()
 
 
@@ -196,12 +198,15 @@ def say_once(words: str, level: int = logging.INFO) -> None:
 # Runs the gates of a policy over one item, stage by stage, and keeps the guard alive when a gate crashes or hangs.
 #
 # Each gate has an event loop and a thread of its own, so a gate that hangs blocks no other: past its time it gets a
-# fresh thread. A gate with too many hanging threads is refused until one of them comes back.
+# fresh thread. A gate with too many hanging threads is refused until one of them comes back. Brief gates of one stage
+# share a thread while they are quick, because handing a text over and back takes longer than they do (decision 0164).
 
 MAX_STUCK_THREADS = 4
 MAX_VERDICT_BYTES = 1_000_000
 LOADING_S = 180.0
 """Longest time a gate may take to load, before the first item."""
+BRIEF_CHARACTERS, BRIEF_S = 4_000, 2.0
+"""Longest text that brief gates look at on a shared thread, and how long they have there, together."""
 _GRACE_S = 0.05
 _DETAIL = 300
 T = TypeVar("T")
@@ -317,16 +322,27 @@ def _load(outcome: Future[None], warm_up: Callable[[], None]) -> None:
 
 
 async def run_stages(
-    slots: Mapping[str, GateSlot], policy: ChannelPolicy, observation: Observation, contexts: Mapping[str, GateContext]
+    slots: Mapping[str, GateSlot],
+    policy: ChannelPolicy,
+    observation: Observation,
+    contexts: Mapping[str, GateContext],
+    shared: GateSlot | None = None,
 ) -> Examination:
-    """Every stage in order, the gates of one stage at once. A block ends it, unless the policy says ``run_all``."""
+    """Every stage in order, the gates of one stage at once. A block ends it, unless the policy says ``run_all``.
+
+    ``shared`` has the thread that brief gates of a stage share.
+    """
     await _warm_up(slots[name] for stage in policy.stages for name in Stage.of(stage).gates)
     with kept_texts.reading():
-        return await _stages(slots, policy, observation, contexts)
+        return await _stages(slots, policy, observation, contexts, shared)
 
 
 async def _stages(
-    slots: Mapping[str, GateSlot], policy: ChannelPolicy, observation: Observation, contexts: Mapping[str, GateContext]
+    slots: Mapping[str, GateSlot],
+    policy: ChannelPolicy,
+    observation: Observation,
+    contexts: Mapping[str, GateContext],
+    shared: GateSlot | None,
 ) -> Examination:
     deadline = time.monotonic() + policy.budget_s
     processor = time_for(observation, policy.processor_s)
@@ -347,17 +363,9 @@ async def _stages(
             runs += [GateRun(name, RunStatus.OVER_BUDGET, detail=spent_up) for name in stage.gates]
             continue
         earlier = tuple(verdicts)
-        answers = await asyncio.gather(
-            *(
-                _run_gate(
-                    slots[name],
-                    observation,
-                    replace(contexts[name], earlier=earlier, budget=Budget(deadline, tokens, processor)),
-                    policy,
-                )
-                for name in stage.gates
-            )
-        )
+        budget = Budget(deadline, tokens, processor)
+        turns = [(slots[name], replace(contexts[name], earlier=earlier, budget=budget)) for name in stage.gates]
+        answers = await _run_stage(turns, observation, policy, shared)
         verdicts += [verdict for verdict, _ in answers if verdict is not None]
         runs += [run for _, run in answers]
     return Examination(tuple(verdicts), tuple(runs), frozenset(settling))
@@ -374,9 +382,56 @@ async def _warm_up(slots: Iterable[GateSlot]) -> None:
                 loaded.exception()  # the gate itself tries again, and reports it
 
 
-async def _run_gate(
-    slot: GateSlot, observation: Observation, context: GateContext, policy: ChannelPolicy
-) -> tuple[Verdict | None, GateRun]:
+_Turn = tuple[GateSlot, GateContext]
+_Ran = tuple[Verdict | None, GateRun]
+
+
+async def _run_stage(
+    turns: Sequence[_Turn], observation: Observation, policy: ChannelPolicy, shared: GateSlot | None
+) -> list[_Ran]:
+    """The gates of a stage at once; where all of them are brief, one after the other on the shared thread.
+
+    A brief gate without a good answer there is asked again as every other gate is, on its own thread: one that hangs
+    keeps no other from answering.
+    """
+    found: dict[str, _Ran] = {}
+    if shared is not None and len(turns) > 1 and all(_is_brief(slot, observation) for slot, _ in turns):
+        seconds = min(BRIEF_S, policy.timeout_s / 2, turns[0][1].budget.seconds_left / 2)
+        with suppress(TimeoutError, GateCrash):
+            await _within(shared, shared.worker(), _run_in_turn(turns, observation, found), seconds)
+        found = dict(found)  # a late answer is none
+    late = [turn for turn in turns if turn[0].name not in found]
+    if late:
+        ran = await asyncio.gather(*(_run_gate(slot, observation, context, policy) for slot, context in late))
+        found.update(zip([slot.name for slot, _ in late], ran, strict=True))
+    return [found[slot.name] for slot, _ in turns]
+
+
+def _is_brief(slot: GateSlot, observation: Observation) -> bool:
+    """Whether a gate says that it takes a moment (``brief``), for a text that is short enough."""
+    if observation.image is not None or len(observation.text) > BRIEF_CHARACTERS or slot.gate is None:
+        return False
+    brief = getattr(slot.gate, "brief", False) is True
+    return brief and _understands(slot.gate, observation.channel) and not _needed(slot.gate)
+
+
+async def _run_in_turn(turns: Sequence[_Turn], observation: Observation, found: dict[str, _Ran]) -> None:
+    for slot, context in turns:
+        started = time.perf_counter()
+        with suppress(GateCrash):
+            verdict = await _verdict_of(cast(Gate, slot.gate), observation, context)
+            found[slot.name] = verdict, GateRun(slot.name, RunStatus.RAN, _ms(started))
+
+
+async def _verdict_of(gate: Gate, observation: Observation, context: GateContext) -> Verdict:
+    """The gate's verdict, if it is sound, as people's labels moved it; else ``GateCrash``."""
+    verdict = checked(await _safely(gate, observation, context), gate.name, observation.id)
+    if context.thresholds is not None and context.thresholds.about(gate.name):
+        verdict = await asyncio.to_thread(context.thresholds.moved, verdict)
+    return verdict
+
+
+async def _run_gate(slot: GateSlot, observation: Observation, context: GateContext, policy: ChannelPolicy) -> _Ran:
     gate, timeout_s = slot.gate, policy.timeout_s
     lacking = RunStatus.NOT_INSTALLED if slot.name in policy.optional else RunStatus.MISSING
     if gate is None:
@@ -392,10 +447,7 @@ async def _run_gate(
     context = replace(context, budget=replace(context.budget, deadline=time.monotonic() + allowed_s))
     try:
         worker = slot.worker()
-        answer = await _within(slot, worker, _safely(gate, observation, context), allowed_s)
-        verdict = checked(answer, gate.name, observation.id)
-        if context.thresholds is not None and context.thresholds.about(gate.name):
-            verdict = await asyncio.to_thread(context.thresholds.moved, verdict)
+        verdict = await _within(slot, worker, _verdict_of(gate, observation, context), allowed_s)
     except TimeoutError:
         status = RunStatus.TIMED_OUT if whole else RunStatus.OVER_BUDGET
         return None, GateRun(slot.name, status, _ms(started), f"no answer within {allowed_s:.3g} s")
