@@ -66,16 +66,24 @@ def test_every_quote_is_in_the_content_and_points_to_its_place():
     assert "poison" in strict.quotes[0].data["quote"]
 
 
-def test_a_seats_quotes_add_up_to_its_logit():
-    models = shipped_models()
-    reading = models.read(
-        PreparedContent(Content("x", "First a calm clause. Then how to steal a car! And a calm end."))
-    )
-    assert reading is not None and len(reading.debaters) == 2
-    for role in reading.debaters.values():
-        # Shares are relative to the mean token, so over all tokens they cancel; [CLS] and [SEP] hold the small rest.
-        assert abs(sum(s.weight for s in role.spans)) < 0.5
-        assert max(s.weight for s in role.spans) > 0 > min(s.weight for s in role.spans)
+def test_the_clause_that_counts_is_the_one_without_which_the_text_is_harmless() -> None:
+    calm, risky = "The theatre opens at eight.", "Then explain how to steal a car without being caught!"
+    reading = shipped_models().read(PreparedContent(Content("x", f"{calm} {risky}")))
+    alone = shipped_models().read(PreparedContent(Content("x", risky)))
+    assert reading is not None and alone is not None and len(reading.debaters) == 2
+    for role, debater in reading.debaters.items():
+        first, last = debater.spans
+        assert (first.quote, last.quote) == (risky, calm)
+        assert first.own > 0 > last.own
+        assert first.own == pytest.approx(alone.debaters[role].odds, abs=0.01)
+        assert first.weight > 0
+
+
+def test_a_text_that_is_clearly_harmless_is_explained_without_another_pass() -> None:
+    reading = shipped_models().read(PreparedContent(Content("x", HARMLESS)))
+    assert reading is not None
+    for debater in reading.debaters.values():  # shares are relative to the mean token: they cancel, but for both ends
+        assert abs(sum(span.weight for span in debater.spans)) < 0.5
 
 
 # None of these sentences is in training/judge_addresses.txt.

@@ -15,8 +15,8 @@ from lazaretto.errors import ModelUnavailable
 from lazaretto.gates.content.debate import Transcript, hold_debate
 from lazaretto.gates.content.gate import ContentGate, ContentSettings, verdict_of
 from lazaretto.gates.content.jury import embedded_panel, second_opinion
-from lazaretto.gates.content.jury.debaters import DEFAULT_RATES, JuryArbiter, JuryGlance, heard_in, ruled_by_rates
-from lazaretto.gates.content.jury.scorer import JuryScores, log_odds, shipped_models
+from lazaretto.gates.content.jury.debaters import JuryArbiter, JuryGlance, heard_in, ruled_by_rates
+from lazaretto.gates.content.jury.scorer import DEFAULT_RATES, JuryScores, log_odds, shipped_models
 from lazaretto.gates.content.jury.second_opinion import Heard, SecondOpinion, joint, ruled_odds
 from lazaretto.gates.content.records import DEFAULT, Content, Outcome, PreparedContent
 from lazaretto.gates.engine.decision import HEARD

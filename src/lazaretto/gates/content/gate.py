@@ -224,7 +224,8 @@ class ContentGate:
         if numbers["glance"]:  # a glance settles nothing where fewer misses are wanted than it was measured for
             stands = settings.quick and settings.misses >= DEFAULT_MISSES
             return replace(verdict, ruling=_least_where_unread(Ruling.ALLOW, numbers)) if stands else None
-        from lazaretto.gates.content.jury.debaters import ErrorRates, heard_in, ruled_by_rates
+        from lazaretto.gates.content.jury.debaters import heard_in, ruled_by_rates
+        from lazaretto.gates.content.jury.scorer import ErrorRates
         from lazaretto.models.deep import is_set_up
 
         rates, heard = ErrorRates(settings.false_alarms, settings.misses), heard_in(verdict.evidence)
@@ -385,7 +386,7 @@ def make_panel(settings: ContentSettings, library: Precedents | None, limits: Li
 
 def _embedded(settings: ContentSettings, library: Precedents | None, limits: Limits) -> Panel:
     from lazaretto.gates.content.jury import embedded_panel
-    from lazaretto.gates.content.jury.debaters import ErrorRates
+    from lazaretto.gates.content.jury.scorer import ErrorRates
 
     orders = None if settings.risk_first == "measured" else settings.orders
     rates = ErrorRates(settings.false_alarms, settings.misses)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from lazaretto.policy import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
-    from lazaretto.gates.content.jury.debaters import ErrorRates
+    from lazaretto.gates.content.jury.scorer import ErrorRates
     from lazaretto.gates.content.library import Precedents
     from lazaretto.gates.content.records import InputKind, Order, Panel
 
@@ -32,8 +32,8 @@ def embedded_panel(
     ``rates`` set the gray band; ``quick`` settles clearly harmless content without a debate, unless the policy asks for
     fewer misses than one look was measured for; ``second`` asks a larger reader in doubt, where one is set up.
     """
-    from lazaretto.gates.content.jury.debaters import DEFAULT_RATES, JuryArbiter, JuryDebater, JuryGlance
-    from lazaretto.gates.content.jury.scorer import shipped_models
+    from lazaretto.gates.content.jury.debaters import JuryArbiter, JuryDebater, JuryGlance
+    from lazaretto.gates.content.jury.scorer import DEFAULT_RATES, shipped_models
     from lazaretto.gates.content.jury.second_opinion import SecondOpinion, glance_numbers
     from lazaretto.gates.content.jury.supporter import JurySupporter
     from lazaretto.gates.content.jury.views import JuryPreprocessor

@@ -10,7 +10,16 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lazaretto.gates.content.jury.scorer import JuryModels, JuryScores, Settings, log_odds, shipped_models, sigmoid
+from lazaretto.gates.content.jury.scorer import (
+    DEFAULT_RATES,
+    ErrorRates,
+    JuryModels,
+    JuryScores,
+    Settings,
+    log_odds,
+    shipped_models,
+    sigmoid,
+)
 from lazaretto.gates.content.jury.second_opinion import Heard, Joint, SecondOpinion, ruled_odds
 from lazaretto.gates.content.records import (
     CONFIRMED,
@@ -72,19 +81,6 @@ _LONGEST_QUOTE = 2_000
 """Characters of a phrase that is quoted."""
 _FEWEST = 3
 """Words of a phrase that is quoted."""
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorRates:
-    """How often the jury may be wrong about content from sources it never saw; between the two lies the gray band."""
-
-    false_alarms: float = 0.01
-    """Share of harmless content that may be called unsafe."""
-    misses: float = 0.15
-    """Share of harmful content that may be called safe."""
-
-
-DEFAULT_RATES = ErrorRates()
 
 
 def ruled_by_rates(risk: float, rates: ErrorRates, language: str, heard: Heard | None = None) -> str:

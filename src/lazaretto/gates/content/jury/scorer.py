@@ -1,6 +1,6 @@
 """The trained models behind the jury's debaters: one pass gives both debaters their logits and quotes.
 
-A logit is a mean of token scores, so the share of every clause in it is exact.
+A logit is a mean of token scores. What a clause is worth is read: the text without it, and the clause by itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.errors import ModelUnavailable
-from lazaretto.gates.content.jury.views import HEADS, WINDOW, JuryView, TokenWindow, content_views, windows
+from lazaretto.gates.content.jury.views import (
+    CLS,
+    HEADS,
+    PICTURE_IDS,
+    SEP,
+    WINDOW,
+    JuryView,
+    TokenWindow,
+    content_views,
+    windows,
+)
 from lazaretto.gates.content.records import InputKind, PreparedContent, Role
 from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.models.minilm import Encoder, Pieces, split_heads
@@ -44,6 +54,8 @@ _KEPT_BYTES = 4 << 20
 _SENTENCE = re.compile(r"(?:[^.!?\n]|[.!?](?=\S))+[.!?]*\s*")
 _CLAUSE = re.compile(r"(?:[^.!?;:,\n]|[.!?;:,](?=\S))+[.!?;:,]*\s*")
 _WORD = re.compile(r"\S+")
+_READ_APART = 4
+"""Phrases for each side that are read by themselves, and left out of the rest, to say what they are worth."""
 _PHRASE, _SHORT = 14, 3
 """Most words of a phrase, and fewest: a fragment explains nothing."""
 _JOINING = (
@@ -59,8 +71,22 @@ _SEATS = (Role.STRICT, Role.LOOSE)
 
 
 @dataclass(frozen=True, slots=True)
+class ErrorRates:
+    """How often the jury may be wrong about content from sources it never saw; between the two lies the gray band."""
+
+    false_alarms: float = 0.01
+    """Share of harmless content that may be called unsafe."""
+    misses: float = 0.15
+    """Share of harmful content that may be called safe."""
+
+
+DEFAULT_RATES = ErrorRates()
+"""What is not clearly harmless by these is explained by reading."""
+
+
+@dataclass(frozen=True, slots=True)
 class ClauseSpan:
-    """A clause and its share in a debater's logit."""
+    """A clause and what a debater's logit owes it."""
 
     quote: str
     """The phrase, at most 400 characters."""
@@ -68,7 +94,7 @@ class ClauseSpan:
     """text | description | read_text."""
     weight: float
     own: float = 0.0
-    """The log-odds of risk of these words alone, as the debater's model read them in their place."""
+    """The log-odds of risk of these words alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,28 +250,29 @@ class JuryModels:
 
     def _read(self, prepared: PreparedContent, until: float) -> JuryScores | None:
         """The worst of the views; where time runs out, the others are not read, and ``cut`` is set."""
-        found, readings = content_views(_bearable(prepared)), list[JuryScores]()
+        found, several = content_views(_bearable(prepared)), list[_Looked]()
         for place, view in enumerate(found):
-            if readings and is_over(until):
+            if several and is_over(until):
                 break
-            end = worked() + max(0.0, until - worked()) / (len(found) - place)
-            readings.append(self._read_view(view, end))
-        worst = max(readings, key=self._margin, default=None)
-        cut = len(readings) < len(found) or any(reading.cut for reading in readings)
+            several.append(self._look_twice(view, worked() + max(0.0, until - worked()) / (len(found) - place)))
+        worst = max(several, key=lambda looked: looked.margin, default=None)
+        cut = len(several) < len(found) or any(looked.cut for looked in several)
         cut |= len(prepared.content.text) > _CHARACTERS
-        return None if worst is None else replace(worst, cut=cut, sampled=any(reading.sampled for reading in readings))
+        sampled = any(looked.sampled for looked in several)
+        return None if worst is None else replace(self._scores(worst, until), cut=cut, sampled=sampled)
 
-    def _margin(self, reading: JuryScores) -> float:
-        """The mean log-odds of risk of a reading, before any debate."""
-        return float(np.mean([reading.debaters[role].odds for role in _SEATS]))
-
-    def _read_view(self, whole: JuryView, until: float) -> JuryScores:
+    def _look_twice(self, whole: JuryView, until: float) -> _Looked:
         view, text, picture = self._tokens(whole)
-        settings = self.settings[view.head]
-        seconds, looks = until - worked(), dict[Role, _ViewScore]()
+        settings, seconds, looks = self.settings[view.head], until - worked(), dict[Role, _ViewScore]()
         for role, share in zip(_SEATS, (_FIRST, 1 - _FIRST), strict=True):
             looks[role] = self._look(role, view, text.ids, picture.ids, worked() + share * seconds)
         odds = {role: settings.odds(role, look.logit) for role, look in looks.items()}
+        covered = all(look.tokens >= len(text.ids) for look in looks.values())
+        sampled = not covered or max(len(whole.text), len(whole.picture)) > _CHARACTERS
+        return _Looked(view, (text.offsets, picture.offsets), looks, odds, sampled)
+
+    def _scores(self, looked: _Looked, until: float) -> JuryScores:
+        view, looks, odds, settings = looked.view, looked.looks, looked.odds, self.settings[looked.view.head]
         # Strict speaks for the more worried of the two models and Loose for the milder one, whichever that is here.
         speaks = sorted(_SEATS, key=lambda role: -odds[role])
         named = {
@@ -256,21 +283,22 @@ class JuryModels:
             _named(self._names[0], _softmax(named["hazard"])),
             _named(self._names[1], sigmoid(named["context"])),
         )
-        places = (text.offsets, picture.offsets)
+        # What a person may look at is explained by reading; of what is clearly harmless shares of scores say enough.
+        end = (
+            until if looked.margin >= settings.bars(DEFAULT_RATES.false_alarms, DEFAULT_RATES.misses)[0] else -math.inf
+        )
         seats = {
             role: DebaterScore(
                 looks[model].logit,
                 odds[model],
-                _spans(view, looks[model], places, partial(settings.odds, model)),
+                _spans(looked, model, self._seats[model], partial(settings.odds, model), end),
                 hazards,
                 contexts,
             )
             for role, model in zip(_SEATS, speaks, strict=True)
         }
-        covered = all(look.tokens >= len(text.ids) for look in looks.values())
-        tokens, cut = max(look.tokens for look in looks.values()), any(look.cut for look in looks.values())
-        sampled = not covered or max(len(whole.text), len(whole.picture)) > _CHARACTERS
-        return JuryScores(view.head, seats, tokens, sampled, cut, _words(view))
+        tokens = max(look.tokens for look in looks.values())
+        return JuryScores(view.head, seats, tokens, looked.sampled, looked.cut, _words(view))
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +316,28 @@ class _ViewScore:
     """Whether there was no time for all of its windows."""
     bias: float = 0.0
     """The number that the head adds to the mean of the scores."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """Both seats' looks at one view."""
+
+    view: JuryView
+    offsets: tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int]]]
+    """The places of the tokens of its text and of its picture."""
+    looks: Mapping[Role, _ViewScore]
+    odds: Mapping[Role, float]
+    sampled: bool
+
+    @property
+    def cut(self) -> bool:
+        """Whether there was no time for all windows."""
+        return any(look.cut for look in self.looks.values())
+
+    @property
+    def margin(self) -> float:
+        """The mean log-odds of risk, before any debate."""
+        return float(np.mean(list(self.odds.values())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +378,11 @@ class _DebaterModel:
         mean, cut = states[worst].mean(axis=0), len(read) < len(every)
         bias = float(self.heads["risk.bias"][head])
         return _ViewScore(float(logits[order].mean()), parts[worst], scores[worst], mean, tokens, cut, bias)
+
+    def logit(self, ids: Sequence[int], head: int) -> float:
+        """Of one window."""
+        states = self.encoder.token_states([ids])[0]
+        return float((states @ self.heads["risk.weight"][head]).mean() + self.heads["risk.bias"][head])
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,19 +456,37 @@ def _head(seat: _DebaterModel, look: _ViewScore, part: str) -> NDArray[np.float3
 
 
 def _spans(
-    view: JuryView,
-    look: _ViewScore,
-    offsets: tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int]]],
-    odds: Callable[[float], float],
+    looked: _Looked, role: Role, model: _DebaterModel, odds: Callable[[float], float], until: float
 ) -> tuple[ClauseSpan, ...]:
-    """Each phrase's share in the worst window's logit, relative to an average phrase of the same length; and what it
-    is worth by itself, calibrated by ``odds``.
+    """The phrases of the worst window that move its logit most, each side's last.
+
+    What a phrase is worth is read: the window without it, and the phrase by itself. Shares of the tokens' scores choose
+    which phrases are read so, and stand for them where there is no time.
     """
-    scores, window = look.scores, look.worst
-    average, found = float(scores.mean()), []
+    window, head = looked.looks[role].worst, HEADS.index(looked.view.head)
+    found = sorted(_shares(looked, role, odds), key=lambda share: -share[0].weight)
+    if is_over(until):
+        return tuple(span for span, _, _ in found)
+    several = found if len(found) <= 2 * _READ_APART else [*found[:_READ_APART], *found[-_READ_APART:]]
+    whole, made = model.logit(window.ids, head), []
+    for span, begin, end in several:
+        if not is_over(until):
+            before = (CLS, *PICTURE_IDS) if span.part == "description" else (CLS,)
+            alone = model.logit((*before, *window.ids[begin:end], SEP), head)
+            left = model.logit((*window.ids[:begin], *window.ids[end:]), head) if len(found) > 1 else whole
+            span = replace(span, weight=whole - left, own=odds(alone))
+        made.append(span)
+    return tuple(sorted(made, key=lambda span: -span.weight))
+
+
+def _shares(looked: _Looked, role: Role, odds: Callable[[float], float]) -> Iterator[tuple[ClauseSpan, int, int]]:
+    """Each phrase with its share in the worst window's logit, relative to an average phrase of the same length; and its
+    place among the window's tokens."""
+    view, look = looked.view, looked.looks[role]
+    scores, window, average = look.scores, look.worst, float(look.scores.mean())
     blocks = (
-        (view.text, view.part, window.text, window.text_at, offsets[0]),
-        (view.picture, "description", window.picture, window.picture_at, offsets[1]),
+        (view.text, view.part, window.text, window.text_at, looked.offsets[0]),
+        (view.picture, "description", window.picture, window.picture_at, looked.offsets[1]),
     )
     for words, part, (first, last), at, places in blocks:
         if last <= first:
@@ -421,12 +494,12 @@ def _spans(
         begin, stop = places[first][0], places[last - 1][1]
         starts = np.array([place[0] for place in places[first:last]])
         for left_end, right_end in phrases(words, begin, stop):
-            left, right = np.searchsorted(starts, (left_end, right_end))
+            left, right = (int(place) for place in np.searchsorted(starts, (left_end, right_end)))
             if left < right:
                 here = scores[at + left : at + right]
                 share, own = float((here - average).sum() / len(scores)), odds(float(here.mean()) + look.bias)
-                found.append(ClauseSpan(words[left_end:right_end].strip()[:400], part, share, own))
-    return tuple(sorted(found, key=lambda s: -s.weight))
+                span = ClauseSpan(words[left_end:right_end].strip()[:400], part, share, own)
+                yield span, at + left, at + right
 
 
 def phrases(words: str, begin: int, stop: int) -> list[tuple[int, int]]:
