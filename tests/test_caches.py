@@ -31,7 +31,8 @@ NO_CONTENT = {
     "actions/authority.py": {"_answered", "_calls_made"},  # digests of lines and calls
     "actions/call_log.py": {"_answers"},  # fingerprints and trust of values
     "adapters/border.py": {"_judged"},  # digests and item ids
-    "adapters/langgraph_state.py": {"_given", "_heard", "_others", "_writers"},  # digests, and names of nodes
+    "adapters/heard.py": {"_heard", "_stored"},  # digests
+    "adapters/langgraph_state.py": {"_given", "_others", "_writers"},  # digests, and names of nodes
     "adapters/langgraph_writers.py": {"_writers"},  # digests
     "adapters/mem0.py": {"_facts"},  # digests
     "api/request_limits.py": {"_left"},  # callers

@@ -5,8 +5,8 @@ the earlier trunk, and the screener and jury that ship.
     python -m lazaretto_lab.training.reading.evaluation tables lab/results                    # distilled.json
     python -m lazaretto_lab.training.reading.evaluation beside lab/results NAME               # NAME.json
 
-``store`` writes what ``distil.py`` of today left (students that begin as screeners); ``NAME`` is ``begun`` for the third
-trial, ``fourth`` for the fourth.
+``store`` writes what ``distil.py`` of today left (students that begin as screeners); ``NAME`` is ``begun`` for the
+third trial, ``fourth`` for the fourth.
 
 Bars are set on left-out texts of each reader itself (``screener.calibration``, ``jury.evaluation``). The screener was
 tested on fewer written texts than the others: the public sources are the same.

@@ -377,10 +377,11 @@ def _quotes(reading: JuryScores, role: Role, prepared: PreparedContent, settings
         for span in (spans if role is Role.STRICT else reversed(spans))
         if (sum(own[span.part, span.quote]) / len(own[span.part, span.quote]) - line) * sign > 0
     ]
-    further = [span for span in there if span.weight * sign > 0 and len(span.quote.split()) >= _FEWEST]
+    phrases = [span for span in there if len(span.quote.split()) >= _FEWEST]
+    further = [span for span in phrases if span.weight * sign > 0]
     whole = {"text": prepared.content.text, "description": prepared.description, "read_text": prepared.read_text}
     quotes = []
-    for span in further[:_QUOTES] or there[:1]:
+    for span in further[:_QUOTES] or phrases[:1] or there[:1]:
         quote = shown(span.quote, _LONGEST_QUOTE)
         data = {"quote": quote, "part": span.part, "weight": sign * round(abs(span.own - line), 4)}
         # The models read cleaned words; a place is given only where the content has the very same ones.

@@ -81,7 +81,7 @@ class ErrorRates:
 
 
 DEFAULT_RATES = ErrorRates()
-"""What is not clearly harmless by these is explained by reading."""
+"""Content that is not clearly harmless by these rates is explained by reading it in parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,10 +283,9 @@ class JuryModels:
             _named(self._names[0], _softmax(named["hazard"])),
             _named(self._names[1], sigmoid(named["context"])),
         )
-        # What a person may look at is explained by reading; of what is clearly harmless shares of scores say enough.
-        end = (
-            until if looked.margin >= settings.bars(DEFAULT_RATES.false_alarms, DEFAULT_RATES.misses)[0] else -math.inf
-        )
+        # Content for a person is explained by reading its parts; of other content shares of scores say enough.
+        allowed = settings.bars(DEFAULT_RATES.false_alarms, DEFAULT_RATES.misses)[0]
+        end = until if looked.margin >= allowed else -math.inf
         seats = {
             role: DebaterScore(
                 looks[model].logit,
