@@ -86,17 +86,11 @@ def _turns(guard: Guard, name: str) -> list[Event]:
 
 def _held_now(guard: Guard, items: Sequence[str]) -> str:
     """The first of some items that is held now, or was when it was erased."""
-    if guard.policy.mode == "observe":
+    if not items or guard.policy.mode == "observe":
         return ""
     states = guard.ledger.states(items)
-    return next(
-        (
-            item
-            for item, state in states.items()
-            if state.held or (state.erased and held_when_erased(guard, item))
-        ),
-        "",
-    )  # fmt: skip
+    held = (i for i, state in states.items() if state.held or (state.erased and held_when_erased(guard, i)))
+    return next(held, "")
 
 
 def _subject(name: str) -> str:
