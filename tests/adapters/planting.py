@@ -33,7 +33,14 @@ class FakeGuard:
 
     def __init__(self, mark: str = MARK) -> None:
         self.policy = Policy.minimal()
-        self.ledger = SimpleNamespace(namespace="default", state=self._state, item=lambda _: SimpleNamespace(time=0.0))
+        self.ledger = SimpleNamespace(
+            namespace="default",
+            state=self._state,
+            states=lambda items: {item: self._state(item) for item in items},
+            item=lambda _: SimpleNamespace(time=0.0),
+            append=lambda _: (),
+            events=lambda **_: iter(()),
+        )
         settings = SimpleNamespace(is_directory=lambda _: False)
         self.actions = SimpleNamespace(begun={}, listing=lambda *_: None, settings=settings)
         self._mark, self._held = mark, dict[str, bool]()
