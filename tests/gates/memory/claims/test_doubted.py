@@ -87,3 +87,17 @@ def test_only_whole_texts_are_doubted(judge: ClaimJudge) -> None:
 def test_a_model_that_was_given_reads_no_more_than_before() -> None:
     judge = ClaimJudge(None, 0.5, object())  # type: ignore[arg-type]
     assert judge._doubted([near("Room 214 has 24 seats.", "24 seats in room 214, and a projector.")]) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Ticket 4417 was open at nine and closed at noon.",
+        "Tuesday Mrs Abernathy finished her lunch and drank 350 ml.",
+        "Ravna Cave is 4.3 km long and was first surveyed by Stjepan Lovrek in 1908.",
+        "Amber slice = gluten-free, but has eggs and almonds in it.",
+    ],
+)
+def test_the_same_words_again_are_not_doubted(judge: ClaimJudge, text: str) -> None:
+    assert judge._doubted([near(text, text)]) == []
+    assert judge._doubted([near(text, f"“{text.rstrip('.')}”")]) == []

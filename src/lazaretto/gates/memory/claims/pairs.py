@@ -226,11 +226,19 @@ DOUBT_FROM = 0.7
 
 
 def is_doubtful(old: Claim, new: Claim, cosine: float, meets: Overlap) -> bool:
-    """Whether two claims that no model would read are near enough to be read after all."""
+    """Whether two claims that no model would read are near enough to be read after all. The same words again are not
+    read: to the models "open at nine and closed at noon" contradicts itself."""
+    if _words(old) == _words(new):
+        return False
     far = meets is Overlap.APART and LEAST_DOUBTED <= cosine < LEAST_APART
     return (far or meets is Overlap.SAME) and not gives_another_value(old, new)
 
 
+def _words(claim: Claim) -> list[str]:
+    return [word.strip(_ENDS) for word in claim.text.casefold().split()]
+
+
+_ENDS = ".,;:!?\"'()“”„"
 _READ_TWICE = (0.2, 0.35, 0.5, 0.7, 0.85, 0.93)
 """Bars so near to each other that every answer above the first is one of full precision: it goes into a mean."""
 
