@@ -100,4 +100,5 @@ def test_a_model_that_was_given_reads_no_more_than_before() -> None:
 )
 def test_the_same_words_again_are_not_doubted(judge: ClaimJudge, text: str) -> None:
     assert judge._doubted([near(text, text)]) == []
-    assert judge._doubted([near(text, f"“{text.rstrip('.')}”")]) == []
+    for again in (f"“{text.rstrip('.')}”", f"Note: {text}", f"{text.rstrip('.')}, as you know."):
+        assert judge._doubted([near(text, again)]) == []

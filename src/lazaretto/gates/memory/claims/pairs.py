@@ -226,8 +226,8 @@ DOUBT_FROM = 0.7
 
 
 def is_doubtful(old: Claim, new: Claim, cosine: float, meets: Overlap) -> bool:
-    """Whether two claims that no model would read are near enough to be read after all. The same words again are not
-    read: to the models "open at nine and closed at noon" contradicts itself."""
+    """Whether two claims that no model would read are near enough to be read after all; the same words again are no
+    other claim."""
     if _words(old) == _words(new):
         return False
     far = meets is Overlap.APART and LEAST_DOUBTED <= cosine < LEAST_APART
@@ -297,8 +297,15 @@ class PairModels:
         return [
             ComparedPair(p.new, p.old, p.item, p.cosine, p.partial, Overlap.OPPOSED, related)
             for p, related in both
-            if related.conflict >= at
+            if related.conflict >= at and not self._opposes_itself(p.old, at)
         ]
+
+    def _opposes_itself(self, known: Claim, at: float) -> bool:
+        """Whether to both models a known claim contradicts itself ("open at nine and closed at noon"): their answer on
+        another claim beside it then says nothing. The newcomer has no say in that."""
+        alike = [(known, known, 1.0)]
+        first, second = (model.compare(alike, at_once=True) for model in (self.first, self._second))
+        return together(first[0], second[0]).conflict >= at
 
     def _first_alone(self, pairs: Sequence[NearPair], *, hidden: bool) -> list[Related]:
         bars = [_READ_TWICE if pair.may_conflict and not hidden else () for pair in pairs]
