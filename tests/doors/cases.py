@@ -34,24 +34,32 @@ class Cases:
     """Cases by name; each answers whether it came out as it should."""
 
     def __init__(self) -> None:
-        self.attacks: dict[str, Case] = {}
-        self.honest_ones: dict[str, Case] = {}
+        self._every: dict[str, Case] = {}
+        self._open: dict[str, str] = {}
 
     def attack(self, case: Case) -> Case:
         """The case answers whether the stranger stayed outside."""
-        self.attacks[case.__name__] = case
+        self._every[case.__name__] = case
         return case
 
     def honest(self, case: Case) -> Case:
         """The case answers whether the work went on as it should."""
-        self.honest_ones[case.__name__] = case
+        self._every[case.__name__] = case
         return case
 
-    def table(self, known_to_fail: frozenset[str]) -> list[Any]:
-        """Parameters for a test; what is known to fail has to fail."""
-        every = {**self.attacks, **self.honest_ones}
-        assert known_to_fail <= every.keys()
-        mark = pytest.mark.xfail(strict=True, raises=AssertionError, reason="known to be open")
-        return [
-            pytest.param(case, id=name, marks=[mark] if name in known_to_fail else []) for name, case in every.items()
-        ]
+    def open(self, reason: str) -> Callable[[Case], Case]:
+        """An attack that is known to get in, and why; it has to, or the mark goes."""
+
+        def known(case: Case) -> Case:
+            self._open[case.__name__] = reason
+            return self.attack(case)
+
+        return known
+
+    def table(self) -> list[Any]:
+        """Parameters for a test."""
+        marks = {
+            name: [pytest.mark.xfail(strict=True, raises=AssertionError, reason=f"open: {reason}")]
+            for name, reason in self._open.items()
+        }
+        return [pytest.param(case, id=name, marks=marks.get(name, [])) for name, case in self._every.items()]

@@ -404,7 +404,7 @@ async def an_answer_comes_before_its_call(folder: Path) -> bool:
         return all(item.source is not SourceClass.TOOL_OUTPUT_INTERNAL for item in world.items("eve@e.example"))
 
 
-@CASES.attack
+@CASES.open("calls of the present turn are not compared with what the model answered")
 async def the_model_never_made_the_call_of_this_turn(folder: Path) -> bool:
     async with world_of(folder, ASKING) as world:
         await world.chat(user("hello"), model(None, tool_calls=[call("contacts")]), tool("eve@e.example"))
@@ -421,7 +421,7 @@ async def an_order_cut_over_two_messages_of_an_answer(folder: Path) -> bool:
         return "INSTRUCTIONS" not in answered.text
 
 
-@CASES.attack
+@CASES.open("a picture by address between two texts of an answer parts them for the gates")
 async def an_order_cut_over_a_result_with_a_picture_between(folder: Path) -> bool:
     async with world_of(folder) as world:
         gap = {"type": "image_url", "image_url": {"url": "https://e.example/a.png"}}
@@ -479,15 +479,6 @@ async def a_question_about_an_invoice_with_tools(folder: Path) -> bool:
         return answered.status_code == 200 and world.is_persons("invoice 118")
 
 
-OPEN = frozenset(
-    {
-        "an_order_cut_over_a_result_with_a_picture_between",
-        "the_model_never_made_the_call_of_this_turn",
-    }
-)
-"""Cases that are known to fail."""
-
-
-@pytest.mark.parametrize("case", CASES.table(OPEN))
+@pytest.mark.parametrize("case", CASES.table())
 async def test_at_the_proxy(case: Case, tmp_path: Path) -> None:
     assert await case(tmp_path)

@@ -538,10 +538,6 @@ async def mem0_a_vector_without_a_fact_is_inserted(folder: Path) -> bool:
         return "v" in kept.kept
 
 
-OPEN = frozenset({})
-"""Cases that are known to fail."""
-
-
-@pytest.mark.parametrize("case", CASES.table(OPEN))
+@pytest.mark.parametrize("case", CASES.table())
 async def test_in_sdks(case: Case, tmp_path: Path) -> None:
     assert await case(tmp_path)

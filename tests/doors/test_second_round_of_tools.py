@@ -97,7 +97,7 @@ async def a_tool_whose_name_looks_alike_changes_it(folder: Path) -> bool:
         return not await told(world.guard, "\u0455uppliers", STOLEN)
 
 
-@CASES.attack
+@CASES.open("a claim whose source was erased is trusted like a page, and not as its tool's")
 async def a_note_of_a_note_is_changed_by_another_tool(folder: Path) -> bool:
     needs_models()
     async with world_of(folder, CLAIMS) as world:
@@ -376,7 +376,7 @@ HOME = "Ada lives in Elm Street 7, and her birthday is on the second of May."
 TALK = (HumanMessage("Where does Ada live?"), AIMessage(HOME), HumanMessage("thanks"))
 
 
-@CASES.attack
+@CASES.open("a digest of what was erased would let anybody confirm a guess (decision 0160)")
 async def an_erased_text_of_a_loaded_history_is_recorded_anew(folder: Path) -> bool:
     async with world_of(folder) as world:
         await loaded(world, *TALK)
@@ -386,7 +386,7 @@ async def an_erased_text_of_a_loaded_history_is_recorded_anew(folder: Path) -> b
         return not world.items("Elm Street")
 
 
-@CASES.attack
+@CASES.open("a digest of what was erased would let anybody confirm a guess (decision 0160)")
 async def an_erased_record_that_the_crew_keeps_elsewhere_is_recorded_anew(folder: Path) -> bool:
     """Its copy stands in a store that was never joined when it was erased."""
     async with world_of(folder) as world:
@@ -401,7 +401,7 @@ async def an_erased_record_that_the_crew_keeps_elsewhere_is_recorded_anew(folder
         return not world.items("Elm Street")
 
 
-@CASES.attack
+@CASES.open("a digest of what was erased would let anybody confirm a guess (decision 0160)")
 async def a_held_text_that_was_erased_comes_back_with_a_history(folder: Path) -> bool:
     async with world_of(folder) as world:
         await loaded(world, *TALK)
@@ -453,17 +453,6 @@ async def what_is_past_its_retention_is_read_again(folder: Path) -> bool:
         return "Elm Street" in str(done) and O not in str(done)
 
 
-OPEN = frozenset(
-    {
-        "a_held_text_that_was_erased_comes_back_with_a_history",
-        "a_note_of_a_note_is_changed_by_another_tool",
-        "an_erased_record_that_the_crew_keeps_elsewhere_is_recorded_anew",
-        "an_erased_text_of_a_loaded_history_is_recorded_anew",
-    }
-)
-"""Cases that are known to fail."""
-
-
-@pytest.mark.parametrize("case", CASES.table(OPEN))
+@pytest.mark.parametrize("case", CASES.table())
 async def test_of_tools(case: Case, tmp_path: Path) -> None:
     assert await case(tmp_path)

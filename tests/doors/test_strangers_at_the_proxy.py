@@ -453,10 +453,6 @@ async def a_call_names_an_earlier_task_of_its_own(folder: Path) -> bool:
         return (await world.guard.authorize("pay", given, agent="treasurer", task=task.item)).allowed
 
 
-OPEN: frozenset[str] = frozenset()
-"""Cases that are known to fail."""
-
-
-@pytest.mark.parametrize("case", CASES.table(OPEN))
+@pytest.mark.parametrize("case", CASES.table())
 async def test_at_the_proxy(case: Case, tmp_path: Path) -> None:
     assert await case(tmp_path)

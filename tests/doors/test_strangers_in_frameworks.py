@@ -487,10 +487,6 @@ async def a_value_that_the_store_has_now_is_not_taken_out(folder: Path) -> bool:
         return inner.get(("notes",), "k").value == {"text": "The hall is open."}
 
 
-OPEN = frozenset({})
-"""Cases that are known to fail."""
-
-
-@pytest.mark.parametrize("case", CASES.table(OPEN))
+@pytest.mark.parametrize("case", CASES.table())
 async def test_in_frameworks(case: Case, tmp_path: Path) -> None:
     assert await case(tmp_path)

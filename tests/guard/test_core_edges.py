@@ -321,10 +321,6 @@ async def many_notes_of_a_working_day(folder: Path) -> bool:
         return all(visible(guard, one.item) for one in made) and made[0].ruling is Ruling.ALLOW
 
 
-OPEN = frozenset[str]()
-"""Cases that are known to fail."""
-
-
-@pytest.mark.parametrize("case", CASES.table(OPEN))
+@pytest.mark.parametrize("case", CASES.table())
 async def test_edges(case: Case, tmp_path: Path) -> None:
     assert await case(tmp_path)

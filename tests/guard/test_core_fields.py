@@ -201,10 +201,6 @@ def test_ids_of_records_cost_no_second_look(key: str) -> None:
     assert not names_beside(read_observation(raw, "default", Limits()))
 
 
-OPEN = frozenset[str]()
-"""Cases that are known to fail."""
-
-
-@pytest.mark.parametrize("case", CASES.table(OPEN))
+@pytest.mark.parametrize("case", CASES.table())
 async def test_fields(case: Case, tmp_path: Path) -> None:
     assert await case(tmp_path)

@@ -9,10 +9,19 @@ import pytest
 from tests.doors.cases import Case, Cases
 from tests.guard.core_world import OURS, PAY, POISON, TEA, O, crew, in_use, once, visible
 
+from lazaretto import Guard
 from lazaretto.errors import LazarettoError, NotYours, RepairRefused
+from lazaretto.types import Decision
 
 CASES = Cases()
 GATES = {"preset": "minimal"}
+
+
+async def noted_from_two(guard: Guard) -> list[Decision]:
+    """Two memories of two agents, and a third agent's note made from both."""
+    one = await guard.remember("Crates go to berth two.", agent="eve")
+    two = await guard.remember("The key lies under the mat.", agent="mallory")
+    return [one, two, await guard.remember("Berth two, and the mat.", agent="ada", parents=[one.item, two.item])]
 
 
 # two at once
@@ -242,9 +251,7 @@ async def undoing_a_repair_shows_a_text_that_was_condemned_meanwhile(folder: Pat
 @CASES.attack
 async def undoing_a_repair_shows_a_note_whose_other_parent_was_condemned_meanwhile(folder: Path) -> bool:
     async with crew(folder) as guard:
-        one = await guard.remember("Crates go to berth two.", agent="eve")
-        two = await guard.remember("The key lies under the mat.", agent="mallory")
-        note = await guard.remember("Berth two, and the mat.", agent="ada", parents=[one.item, two.item])
+        one, two, note = await noted_from_two(guard)
         plan = await guard.repairs.plan(one.item, "isolate", descendants=True)
         receipt = await guard.repairs.apply(plan, by="dan")
         await guard.label(two.item, "harmful", by="dan")
@@ -255,9 +262,7 @@ async def undoing_a_repair_shows_a_note_whose_other_parent_was_condemned_meanwhi
 @CASES.attack
 async def a_label_takes_a_repair_back_and_shows_a_note_whose_other_parent_is_held(folder: Path) -> bool:
     async with crew(folder) as guard:
-        one = await guard.remember("Crates go to berth two.", agent="eve")
-        two = await guard.remember("The key lies under the mat.", agent="mallory")
-        note = await guard.remember("Berth two, and the mat.", agent="ada", parents=[one.item, two.item])
+        one, two, note = await noted_from_two(guard)
         await guard.repairs.apply(await guard.repairs.plan(one.item, "isolate", descendants=True), by="dan")
         await guard.label(two.item, "harmful", by="dan")
         await guard.label(one.item, "benign", by="dan")
@@ -267,9 +272,7 @@ async def a_label_takes_a_repair_back_and_shows_a_note_whose_other_parent_is_hel
 @CASES.attack
 async def a_release_shows_a_tree_with_a_note_whose_other_parent_is_held(folder: Path) -> bool:
     async with crew(folder) as guard:
-        one = await guard.remember("Crates go to berth two.", agent="eve")
-        two = await guard.remember("The key lies under the mat.", agent="mallory")
-        note = await guard.remember("Berth two, and the mat.", agent="ada", parents=[one.item, two.item])
+        one, two, note = await noted_from_two(guard)
         await guard.repairs.apply(await guard.repairs.plan(one.item, "isolate", descendants=True), by="dan")
         await guard.label(two.item, "harmful", by="dan")
         await guard.release(one.item, descendants=True, by="dan")
@@ -279,9 +282,7 @@ async def a_release_shows_a_tree_with_a_note_whose_other_parent_is_held(folder: 
 @CASES.honest
 async def undoing_a_repair_shows_a_whole_tree_again(folder: Path) -> bool:
     async with crew(folder) as guard:
-        one = await guard.remember("Crates go to berth two.", agent="eve")
-        two = await guard.remember("The key lies in the office.", agent="bo")
-        note = await guard.remember("Berth two, and the office.", agent="ada", parents=[one.item, two.item])
+        one, two, note = await noted_from_two(guard)
         plan = await guard.repairs.plan(one.item, "isolate", descendants=True)
         receipt = await guard.repairs.apply(plan, by="dan")
         await guard.repairs.undo(receipt.id, by="dan")
@@ -291,9 +292,7 @@ async def undoing_a_repair_shows_a_whole_tree_again(folder: Path) -> bool:
 @CASES.honest
 async def undoing_a_repair_after_the_other_parent_was_called_benign(folder: Path) -> bool:
     async with crew(folder) as guard:
-        one = await guard.remember("Crates go to berth two.", agent="eve")
-        two = await guard.remember("The key lies in the office.", agent="bo")
-        note = await guard.remember("Berth two, and the office.", agent="ada", parents=[one.item, two.item])
+        one, two, note = await noted_from_two(guard)
         plan = await guard.repairs.plan(one.item, "isolate", descendants=True)
         receipt = await guard.repairs.apply(plan, by="dan")
         await guard.label(two.item, "harmful", by="dan")
@@ -465,10 +464,6 @@ async def a_forged_step_that_frees_a_held_item(folder: Path) -> bool:
         return not visible(guard, held.item)
 
 
-OPEN = frozenset[str]()
-"""Cases that are known to fail."""
-
-
-@pytest.mark.parametrize("case", CASES.table(OPEN))
+@pytest.mark.parametrize("case", CASES.table())
 async def test_rounds(case: Case, tmp_path: Path) -> None:
     assert await case(tmp_path)

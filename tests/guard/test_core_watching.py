@@ -203,10 +203,6 @@ async def a_watched_false_alarm_is_judged_once_and_stays(folder: Path) -> bool:
     return all(found) and asked == [made.item]
 
 
-OPEN = frozenset[str]()
-"""Cases that are known to fail."""
-
-
-@pytest.mark.parametrize("case", CASES.table(OPEN))
+@pytest.mark.parametrize("case", CASES.table())
 async def test_watching(case: Case, tmp_path: Path) -> None:
     assert await case(tmp_path)
