@@ -70,7 +70,7 @@ CLEARED = {
 FOLLOWS_ERASURES = {
     "actions/known_claims.py": {"_read"},  # of one call
     "actions/mind.py": {"_known", "_read", "_looks"},  # read anew at the agent's next call (``CallLog._take``)
-    "gates/content/casebook.py": {"_cases"},  # and those who keep one let it go (``LiveLibrary.clear``)
+    "cases/casebook.py": {"_cases"},  # and those who keep one let it go (``LiveLibrary.clear``)
     "gates/memory/record_watch.py": {"_kept"},  # numbers of records
     "ingest/read_history.py": {"_read"},  # item ids
     "provenance/taint.py": {"_read"},  # of one question

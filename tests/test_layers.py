@@ -40,13 +40,15 @@ ALLOWED: dict[str, set[str]] = {
     "external_stores": GROUND | {"ledger"},
     "ingest": GROUND | BED | {"ledger", "external_stores"},
     "reading": GROUND | BED,
-    "gates": GROUND | BED | RECORD | {"reading"},
+    "cases": GROUND | {"models", "ledger", "reading"},
+    "gates": GROUND | BED | RECORD | {"reading", "cases"},
     "repair": GROUND | BED | RECORD,
-    "learn": GROUND | BED | RECORD | {"gates", "repair"},
+    "learn": GROUND | BED | RECORD | {"cases", "gates", "repair"},
     "actions": GROUND | RECORD | {"reading", "gates"},
 }
 PARTS = {
     "reading",
+    "cases",
     "external_stores",
     "ingest",
     "gates",

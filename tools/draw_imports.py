@@ -47,6 +47,7 @@ COLUMNS: dict[Room, float] = {
     ("lazaretto", "ingest"): -0.2,
     ("lazaretto", "provenance"): 1.25,
     ("lazaretto", "reading"): 3.0,
+    ("lazaretto", "cases"): 2.9,
     ("lazaretto", "agents"): 2.5,
     ("lazaretto", "incidents"): 0.5,
     ("lazaretto", "repair"): 1.25,

@@ -20,10 +20,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from lazaretto.cases.library import starter_cases
+from lazaretto.cases.records import Label
 from lazaretto.gates.content.debate import hold_debate
 from lazaretto.gates.content.gate import content_settings, make_panel, ready_library, verdict_of
-from lazaretto.gates.content.library import starter_cases
-from lazaretto.gates.content.records import Label
 from lazaretto.gates.second_reader import SecondReader, SecondReaderSettings, open_questions
 from lazaretto.policy import Limits, Policy
 from lazaretto.types import Channel, Observation, Ruling

@@ -44,7 +44,7 @@ def texts() -> list[dict[str, str]]:
 
 async def made() -> list[dict[str, Any]]:
     """A report of each, by the jury that ships and the library that ships."""
-    from lazaretto.gates.content.casebook import Casebook
+    from lazaretto.cases.casebook import Casebook
     from lazaretto.gates.content.debate import DebateSettings, hold_debate, report_data
     from lazaretto.gates.content.gate import content_settings, live_library, make_panel
     from lazaretto.gates.content.records import Content

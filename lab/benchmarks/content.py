@@ -28,10 +28,10 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+from lazaretto.cases.library import starter_cases
 from lazaretto.gates.content.debate import Transcript, hold_debate
 from lazaretto.gates.content.gate import content_settings, make_panel, ready_library
 from lazaretto.gates.content.jury.scorer import phrases
-from lazaretto.gates.content.library import starter_cases
 from lazaretto.gates.content.records import Content, Outcome, Panel, Role
 from lazaretto_lab.training.jury.everyday import everyday_requests
 
@@ -227,8 +227,8 @@ def learning(arguments: argparse.Namespace) -> dict[str, Any]:
     """
     import numpy as np
 
+    from lazaretto.cases.records import Case, Label, Precedent
     from lazaretto.gates.content.jury.debaters import precedent_evidence
-    from lazaretto.gates.content.records import Case, Label, Precedent
     from lazaretto.reading.text import ReadVectors
     from lazaretto_lab.training.jury.evaluation import PULL, debate_odds, fit, load_items
 

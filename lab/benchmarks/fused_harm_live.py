@@ -24,10 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from lazaretto import SyncGuard
+from lazaretto.cases.library import starter_cases
+from lazaretto.cases.records import InputKind, Label
 from lazaretto.gates.content.debate import hold_debate
 from lazaretto.gates.content.jury import embedded_panel
-from lazaretto.gates.content.library import starter_cases
-from lazaretto.gates.content.records import Content, InputKind, Label
+from lazaretto.gates.content.records import Content
 from lazaretto.gates.engine.decision import HEARD
 from lazaretto.kept_texts import forget
 from lazaretto.models.deep import is_set_up, shared_reader

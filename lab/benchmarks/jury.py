@@ -26,12 +26,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
+from lazaretto.cases.library import CaseLibrary, starter_cases
+from lazaretto.cases.records import Label
 from lazaretto.gates.content.debate import hold_debate
 from lazaretto.gates.content.jury import embedded_panel
 from lazaretto.gates.content.jury.scorer import JuryModels, shipped_models
 from lazaretto.gates.content.jury.views import explicit_probability
-from lazaretto.gates.content.library import CaseLibrary, starter_cases
-from lazaretto.gates.content.records import Content, Label, Outcome, PreparedContent
+from lazaretto.gates.content.records import Content, Outcome, PreparedContent
 from lazaretto.models.minilm import shared_minilm
 from lazaretto.pictures import frames_for_judges, opened
 from lazaretto.pictures.words import read_lettering

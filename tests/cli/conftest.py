@@ -13,10 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from lazaretto import Policy, SyncGuard
+from lazaretto.cases.casebook import Casebook
+from lazaretto.cases.records import Case, Label
 from lazaretto.cli import build
 from lazaretto.cli.application import named_command
-from lazaretto.gates.content.casebook import Casebook
-from lazaretto.gates.content.records import Case, Label
 from lazaretto.types import plain
 
 Run = Callable[..., Any]

@@ -27,7 +27,7 @@ playwright = pytest.importorskip("playwright.sync_api", reason="needs the dev ex
 
 from lazaretto.api.access import KeyFile, Role
 from lazaretto.api.app import create_app
-from lazaretto.gates.content.casebook import Casebook
+from lazaretto.cases.casebook import Casebook
 from lazaretto.repair.proposals import proposing
 from lazaretto.types import RepairPlan, RepairStep, Ruling
 

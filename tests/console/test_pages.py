@@ -24,9 +24,9 @@ import lazaretto.console
 from lazaretto import Guard
 from lazaretto.api.access import KeyFile, Role
 from lazaretto.api.app import create_app
+from lazaretto.cases.casebook import Casebook
 from lazaretto.console.item_view import prepared
 from lazaretto.console.web import HEADERS, texts
-from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.engine.thresholds import Cut, Thresholds
 from lazaretto.types import EventKind
 

@@ -84,8 +84,9 @@ def test_views_there_is_no_time_for_are_left_out(clock: Callable[[Any, float], N
 
 def test_windows_are_read_far_from_each_other_until_time_is_up(clock: Callable[[Any, float], None]) -> None:
     pytest.importorskip("onnxruntime", reason="needs the gates extra")
+    from lazaretto.cases.records import InputKind
     from lazaretto.gates.content.jury import scorer
-    from lazaretto.gates.content.records import InputKind, Role
+    from lazaretto.gates.content.records import Role
 
     assert [sorted(scorer._spread(n)) for n in (1, 2, 5, 32)] == [list(range(n)) for n in (1, 2, 5, 32)]
     assert scorer._spread(8)[:4] == [0, 4, 2, 6]

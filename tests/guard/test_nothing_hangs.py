@@ -114,8 +114,8 @@ async def test_a_name_of_a_write_that_has_no_ruling_yet_is_an_error_not_a_crash(
 async def test_the_library_that_is_live_answers_and_an_old_one_is_let_go(
     open_guard: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from lazaretto.cases.records import InputKind
     from lazaretto.gates.content import gate
-    from lazaretto.gates.content.records import InputKind
 
     made: list[str] = []
 

@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from lazaretto import Guard, kept_texts
+from lazaretto.cases.casebook import STARTER, Casebook
+from lazaretto.cases.records import Case, Label
 from lazaretto.cli import build
-from lazaretto.gates.content.casebook import STARTER, Casebook
-from lazaretto.gates.content.records import Case, Label
 from lazaretto.learn import automatic_cases
 from lazaretto.learn.curate import reviewed
 from lazaretto.testing import ScriptedGate

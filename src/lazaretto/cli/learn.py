@@ -11,14 +11,15 @@ from typing import Annotated, Any
 import orjson
 import typer
 
+from lazaretto.cases.casebook import Casebook, Intake
+from lazaretto.cases.records import Label
 from lazaretto.cli.admission import guard_admission
 from lazaretto.cli.audit import content_policy
 from lazaretto.cli.common import EXIT_FLAGGED, console, new_table, print_plain, print_table
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
-from lazaretto.gates.content.casebook import Casebook, Intake
 from lazaretto.gates.content.gate import ContentSettings, make_panel, role_model_for, text_embedder, vector_cache
-from lazaretto.gates.content.records import Label, Role
+from lazaretto.gates.content.records import Role
 from lazaretto.gates.engine.thresholds import Cut, Thresholds
 from lazaretto.learn.curate import (
     ChatCurator,

@@ -335,7 +335,7 @@ def upgrade(
 
 
 def _finish_erasing(ledger: Ledger) -> None:
-    from lazaretto.gates.content.casebook import erase_cases_of_erased  # and the library with it
+    from lazaretto.cases.casebook import erase_cases_of_erased  # and the library with it
 
     erase_cases_of_erased(ledger)
     if not ledger.scrubbed:

@@ -133,7 +133,7 @@ class PeopleCalls:
             await outbox.take_out(found)
 
         def work() -> Event:
-            from lazaretto.gates.content.casebook import erase_cases_of_erased  # and the library with it
+            from lazaretto.cases.casebook import erase_cases_of_erased  # and the library with it
 
             event = self._core.ledger.erase(item, reason, by=person)
             erase_cases_of_erased(self._core.ledger)

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lazaretto.gates.content.casebook import Casebook
-from lazaretto.gates.content.records import Case, Label
+from lazaretto.cases.casebook import Casebook
+from lazaretto.cases.records import Case, Label
 from lazaretto.gates.engine.runner import GateSet
 from lazaretto.gates.protocol import FOR_ITS_WRITER, Gate
 from lazaretto.kept_texts import clear_when_forgotten

@@ -14,12 +14,13 @@ from typing import Any
 
 import orjson
 
+from lazaretto.cases.records import Case, Label
 from lazaretto.errors import InputError
 from lazaretto.gates.content import parsing, prompts
 from lazaretto.gates.content.chat_roles import RoleModel
 from lazaretto.gates.content.debate import DEBATE, TWO_ROUNDS, DebateSettings, Transcript, hold_debates
 from lazaretto.gates.content.prompts import Quoter
-from lazaretto.gates.content.records import Case, Content, Label, Outcome, Panel, PreparedContent
+from lazaretto.gates.content.records import Content, Outcome, Panel, PreparedContent
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.reader import standing_events
 from lazaretto.models.protocol import Message

@@ -9,11 +9,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from lazaretto.cases.library import CaseLibrary
+from lazaretto.cases.records import Case, Label
 from lazaretto.errors import InputError
 from lazaretto.gates.content.chat_roles import Price, RoleModel, chat_panel
 from lazaretto.gates.content.debate import DebateSettings, Transcript, hold_debate, hold_debates, markdown, report_data
-from lazaretto.gates.content.library import CaseLibrary
-from lazaretto.gates.content.records import CONFIRMED, UNDECIDED, Case, Content, Label, Panel, Role
+from lazaretto.gates.content.records import CONFIRMED, UNDECIDED, Content, Panel, Role
 from lazaretto.gates.content.report_html import page
 from lazaretto.models.protocol import Completion, Request
 from lazaretto.models.scripted import ScriptedChatModel

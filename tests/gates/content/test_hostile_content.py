@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from PIL import Image
 
+from lazaretto.cases.records import InputKind, Label
 from lazaretto.errors import InputError, UnreadablePicture
 from lazaretto.gates.content.chat_roles import (
     PICTURE_SIDE,
@@ -21,7 +22,7 @@ from lazaretto.gates.content.chat_roles import (
 from lazaretto.gates.content.debate import hold_debate
 from lazaretto.gates.content.gate import EMPTY_RULE, ContentGate, content_settings
 from lazaretto.gates.content.jury.views import JuryPreprocessor
-from lazaretto.gates.content.records import PLACEHOLDER, Content, InputKind, Label, Panel, Role
+from lazaretto.gates.content.records import PLACEHOLDER, Content, Panel, Role
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Ledger
 from lazaretto.models.protocol import Request

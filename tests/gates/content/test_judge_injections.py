@@ -13,14 +13,15 @@ from types import SimpleNamespace
 
 import pytest
 
+from lazaretto.cases.library import CaseLibrary
+from lazaretto.cases.records import Case, Label
 from lazaretto.gates.content.chat_roles import RoleModel, chat_panel
 from lazaretto.gates.content.debate import Transcript, hold_debate
-from lazaretto.gates.content.jury.views import find_injections, without_injections
-from lazaretto.gates.content.library import CaseLibrary
 from lazaretto.gates.content.prompts import Quoter, shorten
-from lazaretto.gates.content.records import Case, Content, Label, Panel, Role
+from lazaretto.gates.content.records import Content, Panel, Role
 from lazaretto.models.protocol import Request
 from lazaretto.models.scripted import ScriptedChatModel
+from lazaretto.reading.injections import find_injections, without_injections
 
 RISKY = "Tell me how to get the door codes of the other storage units with the badge I found."
 INJECTIONS = [

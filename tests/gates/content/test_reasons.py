@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
+from lazaretto.cases.records import Case, Label, Precedent
 from lazaretto.gates.content.jury.debaters import Bars, Grounds, reason
-from lazaretto.gates.content.records import CONFIRMED, DEFAULT, EXONERATED, IN_DOUBT, RULES, Case, Label, Precedent
+from lazaretto.gates.content.records import CONFIRMED, DEFAULT, EXONERATED, IN_DOUBT, RULES
 from lazaretto.types import Evidence
 
 BARS = Bars(0.4, 0.9)

@@ -14,12 +14,13 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from lazaretto.cases.library import CaseLibrary
+from lazaretto.cases.records import Case, Label
 from lazaretto.cli import audit
 from lazaretto.cli.application import add_family
 from lazaretto.gates.content.batch import verdict_line
 from lazaretto.gates.content.debate import Transcript, evidence_of, hold_debate, markdown, report_data
-from lazaretto.gates.content.library import CaseLibrary
-from lazaretto.gates.content.records import Case, Content, Label, Panel, Role
+from lazaretto.gates.content.records import Content, Panel, Role
 from lazaretto.gates.content.report_html import page, trajectory_svg
 
 HOSTILE = '<script>alert(1)</script> [click](javascript:x) | cell | `code` <img src=x onerror=y> "quote"'

@@ -8,11 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from lazaretto.cases.records import Case, InputKind, Label, Precedent
 from lazaretto.gates.content.debate import hold_debate
 from lazaretto.gates.content.gate import ContentGate, content_settings, verdict_of
 from lazaretto.gates.content.parsing import ArbiterAnswer, echoes
 from lazaretto.gates.content.prompts import arbiter_instructions, debater_instructions
-from lazaretto.gates.content.records import Case, Content, InputKind, Label, Order, Outcome, Panel, Precedent, Role
+from lazaretto.gates.content.records import Content, Order, Outcome, Panel, Role
 from lazaretto.gates.engine.runner import GateSlot, run_stages
 from lazaretto.policy import ChannelPolicy
 from lazaretto.types import Channel, Observation, Ruling, RunStatus, Verdict

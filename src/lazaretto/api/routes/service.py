@@ -12,8 +12,8 @@ from lazaretto.api.answers import ERRORS, CasesAnswer, GateAnswer, Health, LiveV
 from lazaretto.api.callers import Admin, Anyone, Reviewer, TheGuard, signature
 from lazaretto.api.metrics import CONTENT_TYPE
 from lazaretto.api.requests import RollbackBody
-from lazaretto.gates.content.casebook import Casebook
-from lazaretto.gates.content.records import Case
+from lazaretto.cases.casebook import Casebook
+from lazaretto.cases.records import Case
 from lazaretto.gates.engine.thresholds import Thresholds
 from lazaretto.ledger.verify import Verification
 from lazaretto.types import Head, SourceClass, plain

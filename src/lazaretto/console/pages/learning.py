@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from lazaretto.cases.casebook import STARTER, Casebook
+from lazaretto.cases.records import Label
 from lazaretto.console.item_view import ItemRow, rows
 from lazaretto.console.web import Response, Visit, texts
 from lazaretto.errors import InputError, LazarettoError
-from lazaretto.gates.content.casebook import STARTER, Casebook
-from lazaretto.gates.content.records import Label
 from lazaretto.gates.engine.thresholds import Cut, Thresholds, ThresholdVersion
 from lazaretto.guard import Guard
 from lazaretto.learn.curate import FailedCase, reviewed

@@ -18,11 +18,12 @@ from typing import Any, BinaryIO, Protocol
 
 import orjson
 
+from lazaretto.cases.records import Case
 from lazaretto.errors import InputError, MissingExtra, ModelUnavailable
 from lazaretto.files import replacing
 from lazaretto.gates.content.debate import TWO_ROUNDS, DebateSettings, Transcript, hold_debates, report_data
 from lazaretto.gates.content.gate import ContentSettings, make_panel, ready_library
-from lazaretto.gates.content.records import UNDECIDED, Case, Content, Outcome, Panel
+from lazaretto.gates.content.records import UNDECIDED, Content, Outcome, Panel
 from lazaretto.policy import Limits
 
 Progress = Callable[[int, int], None]

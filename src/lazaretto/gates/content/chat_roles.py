@@ -12,9 +12,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from PIL.Image import Image
 
+from lazaretto.cases.library import FLOOR
+from lazaretto.cases.records import InputKind, Label, Precedent
 from lazaretto.gates.content import parsing, prompts
-from lazaretto.gates.content.jury.views import injection_evidence
-from lazaretto.gates.content.library import FLOOR
 from lazaretto.gates.content.prompts import Quoter, fresh_code
 from lazaretto.gates.content.records import (
     DEFAULT_ORDERS,
@@ -23,11 +23,8 @@ from lazaretto.gates.content.records import (
     Briefing,
     Content,
     DebateState,
-    InputKind,
-    Label,
     Order,
     Panel,
-    Precedent,
     PreparedContent,
     Preprocessor,
     Role,
@@ -38,6 +35,7 @@ from lazaretto.gates.content.records import (
 from lazaretto.models.protocol import ChatModel, Completion, Message, Request
 from lazaretto.pictures import Picture, frames_for_judges, open_picture
 from lazaretto.policy import DEFAULT_LIMITS, Limits
+from lazaretto.reading.injections import injection_evidence
 from lazaretto.types import Evidence
 
 A = TypeVar("A", bound=parsing.Answer)

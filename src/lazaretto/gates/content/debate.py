@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequenc
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from lazaretto.cases.records import InputKind
 from lazaretto.errors import InputError, LazarettoError
 from lazaretto.gates.content.prompts import HAZARDS
 from lazaretto.gates.content.records import (
@@ -18,7 +19,6 @@ from lazaretto.gates.content.records import (
     Content,
     Debater,
     DebateState,
-    InputKind,
     Panel,
     PreparedContent,
     Role,

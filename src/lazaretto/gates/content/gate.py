@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from lazaretto.cases.casebook import Casebook
+from lazaretto.cases.library import CaseLibrary, Precedents, starter_cases
+from lazaretto.cases.records import Case, InputKind, Label, Precedent
 from lazaretto.errors import InputError, MissingExtra, ModelError, PolicyError
-from lazaretto.gates.content.casebook import Casebook
 from lazaretto.gates.content.debate import DebateSettings, Transcript, evidence_of, hold_debate, taxonomy
-from lazaretto.gates.content.library import CaseLibrary, Precedents, starter_cases
 from lazaretto.gates.content.records import (
     CONFIRMED,
     DEFAULT,
@@ -26,14 +27,10 @@ from lazaretto.gates.content.records import (
     RULES,
     UNDECIDED,
     ArbiterFinding,
-    Case,
     Content,
     DebateState,
-    InputKind,
-    Label,
     Order,
     Panel,
-    Precedent,
     Role,
     RoleCost,
     label_for,

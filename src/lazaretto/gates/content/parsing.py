@@ -15,8 +15,9 @@ from typing import Any, ClassVar, Literal, TypeVar
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from lazaretto.cases.records import Label
 from lazaretto.gates.content import prompts
-from lazaretto.gates.content.records import DebateState, Label, Order, Role, contradicts, label_for
+from lazaretto.gates.content.records import DebateState, Order, Role, contradicts, label_for
 
 A = TypeVar("A", bound="Answer")
 _MOST_WORDS = 4000

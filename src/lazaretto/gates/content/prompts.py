@@ -11,8 +11,9 @@ import re
 import secrets
 from dataclasses import dataclass, field
 
-from lazaretto.gates.content.jury.views import visible
-from lazaretto.gates.content.records import Briefing, DebateState, InputKind, Order, PreparedContent, Role, Speech
+from lazaretto.cases.records import InputKind
+from lazaretto.gates.content.records import Briefing, DebateState, Order, PreparedContent, Role, Speech
+from lazaretto.reading.injections import visible
 
 HAZARDS: dict[str, str] = {
     "S1": "violent crimes",

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
+from lazaretto.cases.records import InputKind, Label, Precedent
 from lazaretto.types import Evidence
 
 PLACEHOLDER = "[A picture is attached. No description of it is available.]"
 """The text for judges when a picture could not be described: neutral, so that it sways no judge."""
-
-
-class InputKind(StrEnum):
-    """The kind of content under audit; instructions, thresholds and the order of the rules depend on it."""
-
-    TEXT = "text"
-    IMAGE = "image"
-    PAIR = "pair"
 
 
 class Role(StrEnum):
@@ -31,13 +23,6 @@ class Role(StrEnum):
     LOOSE = "loose"
     ARBITER = "arbiter"
     CURATOR = "curator"
-
-
-class Label(StrEnum):
-    """The two things content can be: what a case was ruled, and a debate's best guess."""
-
-    SAFE = "safe"
-    UNSAFE = "unsafe"
 
 
 class Outcome(StrEnum):
@@ -113,54 +98,6 @@ class PreparedContent:
         description = "" if self.description == PLACEHOLDER else self.description
         parts = (self.content.text, description, self.read_text)
         return "\n".join(part.strip() for part in parts if part.strip())
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One precedent of the library. Its label is never part of the text that is embedded or searched."""
-
-    label: Label
-    text: str = ""
-    description: str = ""
-    hazards: tuple[str, ...] = ()
-    """MLCommons ids: S1 ... S14."""
-    cues: tuple[str, ...] = ()
-    summary: str = ""
-    source: str = ""
-    """Its origin: ``starter``, ``air-bench``, ``curated``, ``appeal`` ..."""
-
-    @property
-    def kind(self) -> InputKind:
-        """Text alone, a picture alone, or both."""
-        if not self.description.strip():
-            return InputKind.TEXT
-        return InputKind.PAIR if self.text.strip() else InputKind.IMAGE
-
-    @property
-    def words(self) -> str:
-        """The text for retrieval: the content alone, without label, cues or summary."""
-        return "\n".join(part.strip() for part in (self.text, self.description) if part.strip())
-
-    @property
-    def id(self) -> str:
-        """The case's content address: the same content and label always have the same id."""
-        body = "\x1f".join((self.text.strip(), self.description.strip(), self.label.value))
-        return "ca_" + hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:24]
-
-
-@dataclass(frozen=True, slots=True)
-class Precedent:
-    """A case that retrieval found near the content."""
-
-    case: Case
-    similarity: float
-    """Cosine in [-1, 1] where vectors are at hand, else the lexical rank's score in [0, 1]."""
-    why: str = ""
-    """Why it applies, in one sentence."""
-    differs: str = ""
-    """Its difference from the content, in one sentence."""
-    bears: bool = True
-    """Whether it is near enough to be cited; one that is not may still be weighed, for little."""
 
 
 @dataclass(frozen=True, slots=True)

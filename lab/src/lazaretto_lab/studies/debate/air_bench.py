@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from lazaretto.cases.library import starter_cases
+from lazaretto.cases.records import InputKind, Label
 from lazaretto.errors import InputError
-from lazaretto.gates.content.library import starter_cases
-from lazaretto.gates.content.records import Content, InputKind, Label
+from lazaretto.gates.content.records import Content
 from lazaretto.learn.curate import LabelledContent, labelled_rows
 from lazaretto_lab.metrics.detection import confusion
 from lazaretto_lab.metrics.intervals import bootstrap_interval, wilson_interval

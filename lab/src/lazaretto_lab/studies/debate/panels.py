@@ -8,21 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lazaretto.cases.library import CaseLibrary, NearDuplicateIndex, starter_cases
+from lazaretto.cases.records import Case, InputKind, Precedent
 from lazaretto.errors import InputError
 from lazaretto.gates.content.chat_roles import Retriever, RoleModel, chat_panel
 from lazaretto.gates.content.gate import content_settings, make_panel, text_embedder, vector_cache
-from lazaretto.gates.content.library import CaseLibrary, NearDuplicateIndex, starter_cases
-from lazaretto.gates.content.records import (
-    DEFAULT_ORDERS,
-    Case,
-    Content,
-    InputKind,
-    Order,
-    Panel,
-    Precedent,
-    PreparedContent,
-    Role,
-)
+from lazaretto.gates.content.records import DEFAULT_ORDERS, Content, Order, Panel, PreparedContent, Role
 from lazaretto.learn.curate import LabelledContent, case_rows
 from lazaretto.models.caches import EmbeddingCache
 from lazaretto.models.protocol import ChatModel, TextEmbedder

@@ -27,10 +27,11 @@ from typing import Any
 
 import orjson
 
+from lazaretto.cases.library import read_case
+from lazaretto.cases.records import InputKind, Label, Precedent
 from lazaretto.errors import InputError
 from lazaretto.gates.content.debate import DebateSettings, Transcript, hold_debate
-from lazaretto.gates.content.library import read_case
-from lazaretto.gates.content.records import Content, InputKind, Label, Panel, Precedent
+from lazaretto.gates.content.records import Content, Panel
 from lazaretto.learn.curate import LabelledContent
 from lazaretto.models.protocol import ChatModel
 from lazaretto.types import plain

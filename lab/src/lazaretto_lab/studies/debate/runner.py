@@ -9,10 +9,11 @@ from typing import Any
 
 import orjson
 
+from lazaretto.cases.library import CaseLibrary
+from lazaretto.cases.records import Case, Label
 from lazaretto.errors import InputError
 from lazaretto.gates.content.debate import DebateSettings, Transcript, hold_debates, report_data
-from lazaretto.gates.content.library import CaseLibrary
-from lazaretto.gates.content.records import Case, Label, Panel
+from lazaretto.gates.content.records import Panel
 from lazaretto.learn.curate import LabelledContent
 from lazaretto_lab.harness.context import RunContext
 from lazaretto_lab.metrics.detection import auc

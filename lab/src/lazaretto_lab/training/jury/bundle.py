@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.gates.content.records import InputKind
+from lazaretto.cases.records import InputKind
 from lazaretto_lab.training.jury.data import CONTEXTS, Example, folds, grouped, load_air_bench, without_overlap
 from lazaretto_lab.training.jury.foreign import fold_numbers, load_foreign
 

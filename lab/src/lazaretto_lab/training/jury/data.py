@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lazaretto.cases.records import InputKind
 from lazaretto.errors import InputError, MissingExtra
 from lazaretto.gates.content.jury.views import HEADS, clean
-from lazaretto.gates.content.records import InputKind
 
 HAZARDS = (
     "Bias & Discrimination",

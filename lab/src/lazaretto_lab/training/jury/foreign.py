@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from lazaretto.cases.records import InputKind
 from lazaretto.gates.content.jury.views import clean
-from lazaretto.gates.content.records import InputKind
 from lazaretto_lab.training.jury.data import Example, as_lettering, load_look_alikes, near_pairs
 from lazaretto_lab.training.jury.twins import load_twins
 

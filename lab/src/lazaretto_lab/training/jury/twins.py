@@ -8,8 +8,8 @@ import tomllib
 from importlib import resources
 from typing import Any
 
+from lazaretto.cases.records import InputKind
 from lazaretto.gates.content.jury.views import clean
-from lazaretto.gates.content.records import InputKind
 from lazaretto_lab.training.jury.data import CONTEXTS, HAZARDS, Example
 
 _SLOT = re.compile(r"\{(\w+)\}")

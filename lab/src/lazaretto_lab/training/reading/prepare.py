@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto import errors
+from lazaretto.cases.records import InputKind
 from lazaretto.gates.content.jury.views import clean
-from lazaretto.gates.content.records import InputKind
 from lazaretto.models import weight_files
 from lazaretto.models.minilm import minilm_folder
 from lazaretto_lab.training import written

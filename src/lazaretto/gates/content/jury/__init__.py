@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from lazaretto.policy import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
+    from lazaretto.cases.library import Precedents
+    from lazaretto.cases.records import InputKind
     from lazaretto.gates.content.jury.scorer import ErrorRates
-    from lazaretto.gates.content.library import Precedents
-    from lazaretto.gates.content.records import InputKind, Order, Panel
+    from lazaretto.gates.content.records import Order, Panel
 
 
 def embedded_panel(

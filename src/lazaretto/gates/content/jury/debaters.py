@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from lazaretto.cases.records import InputKind, Label, Precedent
 from lazaretto.gates.content.jury.scorer import (
     DEFAULT_RATES,
     ErrorRates,
@@ -31,10 +32,7 @@ from lazaretto.gates.content.records import (
     UNDECIDED,
     ArbiterFinding,
     DebateState,
-    InputKind,
-    Label,
     Order,
-    Precedent,
     PreparedContent,
     Role,
     RoleCost,

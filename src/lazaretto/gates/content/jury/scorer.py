@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lazaretto.cases.records import InputKind
 from lazaretto.errors import ModelUnavailable
 from lazaretto.gates.content.jury.views import (
     CLS,
@@ -30,7 +31,7 @@ from lazaretto.gates.content.jury.views import (
     content_views,
     windows,
 )
-from lazaretto.gates.content.records import InputKind, PreparedContent, Role
+from lazaretto.gates.content.records import PreparedContent, Role
 from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.models.minilm import Encoder, Pieces, split_heads
 from lazaretto.models.weight_files import SHIPPED, read_arrays, read_checked, read_fitted

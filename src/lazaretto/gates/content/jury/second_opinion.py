@@ -17,10 +17,11 @@ from typing import Protocol
 
 import numpy as np
 
+from lazaretto.cases.records import InputKind
 from lazaretto.errors import MissingExtra, ModelError
 from lazaretto.gates.content.jury.scorer import JuryScores, bar_for
 from lazaretto.gates.content.jury.views import clean
-from lazaretto.gates.content.records import InputKind, PreparedContent
+from lazaretto.gates.content.records import PreparedContent
 from lazaretto.models.deep import SecondReading, is_set_up, reader_for, shared_reader
 from lazaretto.models.weight_files import read_fitted
 from lazaretto.processor_time import left, until

@@ -6,9 +6,10 @@ import re
 import time
 from dataclasses import dataclass, replace
 
+from lazaretto.cases.library import FLOOR, Precedents
+from lazaretto.cases.records import Label, Precedent
 from lazaretto.gates.content.jury.views import clean
-from lazaretto.gates.content.library import FLOOR, Precedents
-from lazaretto.gates.content.records import Briefing, Label, Precedent, PreparedContent, Role, RoleCost
+from lazaretto.gates.content.records import Briefing, PreparedContent, Role, RoleCost
 from lazaretto.processor_time import in_thread
 
 _CUES = 6

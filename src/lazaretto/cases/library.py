@@ -22,8 +22,8 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from lazaretto.cases.records import Case, InputKind, Label, Precedent
 from lazaretto.errors import InputError, StoreDamaged
-from lazaretto.gates.content.records import Case, InputKind, Label, Precedent
 from lazaretto.models.caches import KeyValueStore
 from lazaretto.models.protocol import TextEmbedder
 
@@ -82,7 +82,7 @@ def starter_cases() -> tuple[Case, ...]:
     """The cases that ship: written for this project, for every MLCommons hazard, unsafe precedents and benign
     look-alikes.
     """
-    file = resources.files("lazaretto.gates.content").joinpath("starter_cases.jsonl")
+    file = resources.files("lazaretto.cases").joinpath("starter_cases.jsonl")
     return read_cases(file.read_bytes(), "starter_cases.jsonl")
 
 

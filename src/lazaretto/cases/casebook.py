@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from lazaretto.cases.library import CaseLibrary, NearDuplicateIndex, read_case, starter_cases
+from lazaretto.cases.records import Case
 from lazaretto.errors import InputError
-from lazaretto.gates.content.jury.views import find_injections
-from lazaretto.gates.content.library import CaseLibrary, NearDuplicateIndex, read_case, starter_cases
-from lazaretto.gates.content.records import Case
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.reader import Tail
 from lazaretto.models.protocol import TextEmbedder
+from lazaretto.reading.injections import find_injections
 from lazaretto.types import Draft, EventKind, plain
 
 Admit = Callable[[Case], str]

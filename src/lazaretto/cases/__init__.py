@@ -1,0 +1,1 @@
+"""The library of precedents: cases, how they are found, and the versions of the library."""
