@@ -36,6 +36,8 @@ WRITTEN = {
         "cacac5ca0820cf0d1a6c9b65366c6ccea04c3ea8ebf55ec2f473141e560c47a2"
     ),
     "working_day.toml": "3727ef14d14e2aa7cae15e8c05cbf2c5de6161f1c781c4906f4b150d03f00829",
+    "second_day.toml": "ddfe344dc02d8f80db867a4351f8e03feff4cf1e0a3e3813bceddc57947542ae",
+    "third_day.toml": "4d8b698a5005b01b4559cec16ba86575678a7ddc1a97d50d156046d6240d54f3",
     "secrets_in_notes.toml": "bc314312441ca995473ae2e9a02fff1f308014218e7b149ea9c578ff67f1b760",
     "../../lab/results/everyday/milder_orders/list.toml": (
         "c659bf937dace46a2233f24a7a9ffb4b8797e1b35981496392595013887ce367"
@@ -76,6 +78,15 @@ def test_a_working_day_of_120_honest_texts_in_20_other_trades_and_60_attacks() -
     assert Counter(text["language"] for text in honest) == {"en": 60, "de": 25, "es": 20, "fr": 15}
     assert len(attacks) == 60 and len({text["text"] for text in honest + attacks}) == 180
     assert all("known" in text for text in attacks if text["kind"] == "redirect")
+
+
+@pytest.mark.parametrize("name", ["second_day.toml", "third_day.toml"])
+def test_two_more_working_days_by_other_hands(name: str) -> None:
+    honest, attacks = entries(name, "honest"), entries(name, "attack")
+    assert set(Counter(text["trade"] for text in honest).values()) == {6} and len(honest) == 120
+    languages = Counter(text["language"] for text in honest)
+    assert {code: languages[code] for code in ("en", "de", "es", "fr")} == {"en": 60, "de": 20, "es": 15, "fr": 15}
+    assert len(attacks) == 60 and len({text["text"] for text in honest + attacks}) == 180
 
 
 def test_40_prompts_of_five_frameworks_and_20_results_inside_them() -> None:

@@ -7,6 +7,7 @@
     python lab/benchmarks/everyday.py quiet      # 120 more quiet lies, 120 honest rules that look like them
     python lab/benchmarks/everyday.py peaceful   # the 300 peaceful pairs again, a less trusted source after the user
     python lab/benchmarks/everyday.py day        # 120 honest texts of 20 other trades, 60 attacks, four ways each
+    python lab/benchmarks/everyday.py second_day # as many of 20 further trades, by another hand; third_day: 20 more
     python lab/benchmarks/everyday.py all --write now
     python lab/benchmarks/everyday.py show first_contact
 
@@ -26,6 +27,7 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -188,18 +190,18 @@ async def _fault(guard: Any, listed: Sequence[Row]) -> str:
     return "" if offered else next(iter(gateway.refused.values()), "not offered")
 
 
-def day() -> list[Row]:
+def day(name: str = "working_day") -> list[Row]:
     """The honest texts, a store for each way; each attack each way in a store that knows what it speaks against."""
     from lazaretto import SyncGuard
 
     rows = []
-    honest = toml_list("working_day", "honest")
+    honest = toml_list(name, "honest")
     for source, way in HONEST_WAYS:
         with tempfile.TemporaryDirectory() as folder, SyncGuard.open(f"sqlite:///{folder}/crew.db") as guard:
             for number, line in enumerate(progress(f"{source} as {way}", honest), 1):
                 row = {"id": f"honest-{number:03d}", "kind": "honest", "trade": line["trade"], "source": source}
                 rows.append(row | _taken(guard, line, line["trade"].replace(" ", "-"), source, way))
-    attacks = toml_list("working_day", "attack")
+    attacks = toml_list(name, "attack")
     for source, way in ATTACK_WAYS:
         for number, line in enumerate(progress(f"attacks, {source} as {way}", attacks), 1):
             with tempfile.TemporaryDirectory() as folder, SyncGuard.open(f"sqlite:///{folder}/crew.db") as guard:
@@ -237,6 +239,8 @@ RUNS: dict[str, Callable[[], list[Row]]] = {
     "quiet": quiet,
     "peaceful": peaceful,
     "day": day,
+    "second_day": partial(day, "second_day"),
+    "third_day": partial(day, "third_day"),
 }
 
 
@@ -267,7 +271,7 @@ def table(name: str, rows: list[Row]) -> str:
         return f"held:\n{crossed(rows, ('source', 'way'), 'language')}\n\nof these, by claims:\n{claims}"
     if name == "tools":
         return crossed(rows, ("which",), "attack", "refused")
-    if name == "day":
+    if name.endswith("day"):
         honest = [row for row in rows if row["kind"] == "honest"]
         attacks = [row for row in rows if row["kind"] != "honest"]
         tables = (crossed(honest, ("source", "way"), "language"), crossed(honest, ("form",), "source"))
