@@ -36,7 +36,7 @@ LIMITS = {
     "gates/engine": 0,
     "gates/*.py": 1,
     "gates/content/*.py": 1,
-    "gates/memory/*.py": 4,  # words that patterns look for
+    "gates/memory/*.py": 1,
     "gates/foresight": 0,
     "gates/content/jury": 1,
     "gates/memory/claims": 7,

@@ -22,7 +22,6 @@ from lazaretto.gates.memory.claims.conflicts import ruling_on, with_claims
 from lazaretto.gates.memory.claims.judge import ClaimJudge
 from lazaretto.gates.memory.claims.relation import LlmTiebreak
 from lazaretto.gates.memory.claims.settings import DEFAULT_CLAIMS, ClaimSettings
-from lazaretto.gates.memory.order_signs import hides_a_change, order_signs
 from lazaretto.gates.memory.record_model import Look, RecordModel, shared_model
 from lazaretto.gates.memory.record_watch import RecordJudgement, RecordWatch, notes
 from lazaretto.gates.memory.text_screener import (
@@ -31,6 +30,8 @@ from lazaretto.gates.memory.text_screener import (
     Screening,
     TextScreener,
     UnreadLanguage,
+    has_order_sign,
+    hides_a_change,
     shared_screener,
 )
 from lazaretto.gates.memory.trusted_plans import supporting_memories
@@ -95,9 +96,8 @@ class MemorySettings:
         RulingWord,
         Field(
             description="Ruling for a text between the thresholds of the two rates, or above that of `faint_rate` with"
-            " a sign of an order: it asks to be passed on, speaks to machines that read, wants something kept from a"
-            " person or its own trace removed, asks for a secret, or takes the reader's task away; two signs count"
-            " above that of twice `faint_rate`."
+            " a sign of an order: it asks to be passed on, speaks to machines that read, or wants something kept from"
+            " a person."
         ),
     ] = Ruling.REVIEW
     possible_order_untrusted: Annotated[
@@ -176,11 +176,6 @@ class MemoryGate:
     @cached_property
     def _faint_at(self) -> float:
         return self._screener.calibration.threshold(self.settings.faint_rate)
-
-    @cached_property
-    def _fainter_at(self) -> float:
-        """The logit from which on two different signs make an order: twice as frequent among honest texts."""
-        return self._screener.calibration.threshold(2 * self.settings.faint_rate)
 
     @cached_property
     def _outright_at(self) -> float:
@@ -441,15 +436,9 @@ class MemoryGate:
         return max(found, key=lambda pair: pair[0])  # the first of the strictest
 
     def _has_sign(self, observation: Observation, screening: Screening) -> bool:
-        """Whether a text hides a change, or reads faintly like an order and has a sign of one, in any disguise; two
-        signs where it reads like one more faintly still."""
-        views = [view.text for view in reading_of(observation.text).views(until())]
-        if any(map(hides_a_change, views)):
-            return True
-        if screening.logit <= self._fainter_at:
-            return False
-        signs = frozenset[str]().union(*map(order_signs, views))
-        return len(signs) > (0 if screening.logit > self._faint_at else 1)
+        """Whether a text hides a change, or reads faintly like an order and has a sign of one, in any disguise."""
+        faint, views = screening.logit > self._faint_at, reading_of(observation.text).views(until())
+        return any(hides_a_change(view.text) or (faint and has_order_sign(view.text)) for view in views)
 
     def _of_doubt(self, observation: Observation, trust: TrustPolicy) -> Ruling:
         """The ruling for a text that may be an order."""
