@@ -109,7 +109,7 @@ class MemorySettings:
             description="Ruling for a text of a source trusted less than `readable_trust` that reads like no order, but"
             " tells its readers to weaken a control or to send something away."
         ),
-    ] = Ruling.WARN
+    ] = Ruling.REVIEW
     unknown_language: Annotated[
         RulingWord, Field(description="Ruling for text in a language the screener was not made for.")
     ] = Ruling.REVIEW
@@ -518,6 +518,7 @@ def _evidence(screening: Screening, rule: str, hold_at: float, within: str = "")
         return (Evidence("measure", words, {"logit": round(screening.logit, 2), "hold_at": round(hold_at, 2)}),)
     if rule == MILD:
         words = "It tells its readers to weaken a control or to send something away, in the words of a report."
+        words += f" “{shown(screening.spans[0].quote or screening.spans[0].text)}”" if screening.spans else ""
         return (Evidence("measure", words, {"logit": round(screening.logit, 2), "mild": round(screening.mild, 2)}),)
     if rule == "faint_order":
         words = "Something in it reads faintly like an order to an agent; a larger reader is asked."
