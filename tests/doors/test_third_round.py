@@ -221,7 +221,7 @@ async def the_name_of_a_tool_is_an_order(folder: Path) -> bool:
 async def a_definition_is_nested_deeper_than_it_can_be_written(folder: Path) -> bool:
     async with world_of(folder) as world:
         answered = await world.ask(CHAT, {"messages": [user("hi")], "tools": [function("look", note=nested(300))]})
-        return answered.status_code in (400, 422) and not world.sent
+        return answered.status_code in (200, 400, 422) and not any('"look"' in sent for sent in world.sent)
 
 
 @CASES.attack
@@ -261,8 +261,8 @@ async def a_tool_is_left_out_that_the_choice_of_tools_names_beside_others(folder
 @CASES.honest
 async def a_check_names_no_tool(folder: Path) -> bool:
     async with world_of(folder) as world:
-        answers = [(await check(world, tool=name)).json().get("allowed") for name in (None, "")]
-        return answers == [True, True]
+        empty = (await check(world, tool="")).json()  # a name that is none is an error that says so
+        return bool((await check(world, tool=None)).json()["allowed"]) and empty["field"] == "tool"
 
 
 @CASES.honest

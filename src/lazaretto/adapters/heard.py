@@ -39,14 +39,13 @@ class PeoplesWords:
 
     def was_stored(self, text: str) -> bool:
         """Whether a history had a text that nobody read when it was new."""
-        with self._lock:
-            return _digest(text) in self._stored
+        return self._has(self._stored, text)
 
     async def has(self, guard: Guard, text: str) -> bool:
         """Whether a text was the user's or operator's when it was new, also in an earlier or another process."""
-        if not self._knows(text):
+        if not self._has(self._heard, text):
             await asyncio.to_thread(self._look, guard)
-        return self._knows(text)
+        return self._has(self._heard, text)
 
     def _look(self, guard: Guard) -> None:
         """Take in the words of people that the ledger has and this process did not read."""
@@ -64,13 +63,19 @@ class PeoplesWords:
                 if source in ORDERS:
                     self.note(text)
 
-    def _knows(self, text: str) -> bool:
+    def _has(self, known: OrderedDict[str, None], text: str) -> bool:
+        """Whether a text is known; what is asked for is in use, and forgotten last."""
         with self._lock:
-            return _digest(text) in self._heard
+            key = _digest(text)
+            if key in known:
+                known.move_to_end(key)
+            return key in known
 
     def _add(self, known: OrderedDict[str, None], text: str) -> None:
         with self._lock:
-            known[_digest(text)] = None
+            key = _digest(text)
+            known[key] = None
+            known.move_to_end(key)
             while len(known) > _KEPT:
                 known.popitem(last=False)
 

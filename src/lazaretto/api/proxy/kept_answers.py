@@ -51,10 +51,11 @@ def note_answer(guard: Guard, request: Json, answer: Any, agent: str, items: Seq
     named = list(_named(request))
     if not all(name for _, name in named):
         return  # it goes on with a conversation that nobody read
+    subjects = list(dict.fromkeys(_subject(name) for name in names if isinstance(name, str) and name))
     body = {"items": list(dict.fromkeys(items)), "before": [_subject(name) for _, name in named]}
-    subjects = dict.fromkeys(_subject(name) for name in names if isinstance(name, str) and name)
-    if subjects:
-        guard.ledger.append([Draft(EventKind.NOTED, subject, agent, body) for subject in subjects])
+    bodies = [body, *({"items": [], "before": subjects[:1]} for _ in subjects[1:])]  # the answer, and its parts
+    notes = zip(subjects, bodies, strict=False)  # no name, no note
+    guard.ledger.append([Draft(EventKind.NOTED, subject, agent, noted) for subject, noted in notes])
 
 
 def _named(body: Json) -> Iterator[tuple[str, str]]:
@@ -65,14 +66,22 @@ def _named(body: Json) -> Iterator[tuple[str, str]]:
         yield "conversation", ""
     given = body.get("input")
     for place, item in enumerate(given if isinstance(given, list) else ()):
-        bare = isinstance(item, dict) and set(item) <= {"id", "type"} and "id" in item
-        if bare and item.get("type") in (None, "item_reference"):
-            yield f"input.{place}", item["id"] if isinstance(item["id"], str) else ""
+        if isinstance(item, dict) and _is_bare(item):
+            name = item.get("id")
+            yield f"input.{place}", name if isinstance(name, str) else ""
+
+
+def _is_bare(item: Json) -> bool:
+    """Whether an item only names one that the endpoint keeps, whatever else stands beside the id."""
+    kind = item.get("type")
+    if kind == "image_generation_call":
+        return not item.get("result")
+    return kind == "item_reference" or (kind is None and "id" in item and item.keys().isdisjoint(("role", "content")))
 
 
 def _turns(guard: Guard, name: str) -> list[Event]:
     """The notes of an answer and of those that it rests on, the latest first; none where one of them did not pass
-    here."""
+    here, or where there are too many to look at."""
     found, waiting, seen = list[Event](), [_subject(name)], {_subject(name)}
     while waiting and len(found) < _MOST_TURNS:
         notes = list(guard.ledger.events(subject=waiting.pop(0), kinds=(EventKind.NOTED,)))
@@ -81,7 +90,7 @@ def _turns(guard: Guard, name: str) -> list[Event]:
         found.append(notes[-1])
         before = [subject for subject in (notes[-1].body or {}).get("before", ()) if subject not in seen]
         waiting, seen = [*waiting, *before], seen | {*before}
-    return found
+    return [] if waiting else found
 
 
 def _held_now(guard: Guard, items: Sequence[str]) -> str:
