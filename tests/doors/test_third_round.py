@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from lazaretto.adapters import heard
+from lazaretto.ledger import Ledger
 from lazaretto.types import EventKind, SourceClass
 
 from .world import (
@@ -204,6 +205,36 @@ async def what_is_noted_of_an_answer_does_not_grow_with_its_parts(folder: Path) 
         answered = await world.ask(RESPONSES, {"input": [named, user("go on")]})
         items = [item for note in notes for item in note["items"]]
         return len(notes) == 10 and len(items) == len({*items}) and answered.status_code == 200
+
+
+@CASES.honest
+async def a_client_names_all_earlier_items_by_their_ids(folder: Path) -> bool:
+    """What the store is asked grows with the conversation, and not with its square."""
+    asked: list[str] = []
+
+    def counted(name: str) -> Any:
+        inner = getattr(Ledger, name)
+
+        def called(*given: Any, **more: Any) -> Any:
+            asked.append(name)
+            return inner(*given, **more)
+
+        return called
+
+    async with world_of(folder) as world:
+        items: list[Any] = []
+        for number in range(12):
+            world.answer = lambda n=number: response(f"resp_{n}")
+            asked.clear()
+            with pytest.MonkeyPatch.context() as patch:
+                for name in ("events", "events_about"):
+                    patch.setattr(Ledger, name, counted(name))
+                items.append(user(f"question {number}"))
+                answered = await world.ask(RESPONSES, {"input": items})
+            if answered.status_code != 200:
+                return False
+            items.append({"type": "item_reference", "id": f"msg_resp_{number}"})
+        return len(asked) < 100
 
 
 # definitions and names of tools
