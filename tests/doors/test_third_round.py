@@ -368,6 +368,57 @@ async def an_endpoint_asks_for_the_approval_of_what_the_user_wanted(folder: Path
         return "mcpr_1" in answered.text
 
 
+# shapes that nobody expects: an error that says so, or an answer, and no traceback
+
+
+@CASES.attack
+async def a_mark_is_no_word(folder: Path) -> bool:
+    async with world_of(folder) as world:
+        marks: list[Any] = [["untrusted_document"], {"source": "untrusted_document"}, 1]
+        answers = [await world.chat(user("hi", lazaretto_source=mark)) for mark in marks]
+        return {answered.status_code for answered in answers} == {422} and not world.sent
+
+
+@CASES.attack
+async def a_stream_counts_in_lists(folder: Path) -> bool:
+    """The indexes of its texts and calls are anything."""
+    async with world_of(folder) as world:
+        for index in ([0], {"a": 0}):
+            delta = {"content": "fine", "tool_calls": [{"index": index, "function": {"name": "x", "arguments": "{}"}}]}
+            ended = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+            world.stream = events({"choices": [{"index": index, "delta": delta}]}, ended)
+            if (await world.chat(user("hi"), stream=True)).status_code != 200:
+                return False
+            block = {"type": "content_block_delta", "index": index, "delta": {"type": "text_delta", "text": "fine"}}
+            world.stream = events({**block, "type": ["x"]}, block, {"type": "message_stop"})
+            body = {"max_tokens": 9, "stream": True, "messages": [user("hi")]}
+            if (await world.ask(MESSAGES, body)).status_code != 200:
+                return False
+        return True
+
+
+@CASES.attack
+async def an_answer_has_no_list_of_items(folder: Path) -> bool:
+    async with world_of(folder) as world:
+        world.answer = lambda: {**response(), "output": 5}
+        return bool((await world.ask(RESPONSES, {"input": "hi"})).status_code == 200)
+
+
+@CASES.honest
+async def an_answer_in_parts_comes_with_the_odds_of_its_words(folder: Path) -> bool:
+    """Models that think aloud answer in parts at some endpoints."""
+    async with world_of(folder) as world:
+        parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "tea"}]}, {"type": "text", "text": "four"}]
+        answer = said(parts)
+        answer["choices"][0]["logprobs"] = {"content": [{"token": "four", "logprob": -0.1, "top_logprobs": []}]}
+        world.answer = lambda: answer
+        return "four" in (await world.chat(user("hi"), logprobs=True)).text
+
+
+def events(*several: Any) -> str:
+    return "".join(f"data: {json.dumps(event)}\n\n" for event in several)
+
+
 # servers whose names run into each other
 
 
