@@ -478,9 +478,9 @@ def _bits(event: Json) -> Iterator[tuple[Any, str, str]]:
         for call in [*dicts(delta.get("tool_calls")), *_old_form(delta)]:
             inner = call.get("function", call.get("custom"))
             if isinstance(inner, dict):
-                place = ("chat", choice.get("index"), call.get("index"))
+                place = ("chat", str(choice.get("index")), str(call.get("index")))
                 yield place, str(inner.get("name") or ""), str(inner.get("arguments", inner.get("input")) or "")
-    block, delta, at = event.get("content_block"), event.get("delta"), ("block", event.get("index"))
+    block, delta, at = event.get("content_block"), event.get("delta"), ("block", str(event.get("index")))
     if isinstance(block, dict) and block.get("type") == "tool_use":
         given = block.get("input")
         yield at, str(block.get("name", "")), orjson.dumps(given).decode() if given else ""

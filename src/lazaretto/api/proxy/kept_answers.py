@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lazaretto.api.conversations import held_when_erased, read_kept
+from lazaretto.api.proxy.dialects import dicts
 from lazaretto.api.proxy.passages import Json
 from lazaretto.errors import InputError
 from lazaretto.guard import Guard
@@ -47,8 +48,7 @@ def note_answer(guard: Guard, request: Json, answer: Any, agent: str, items: Seq
     """Note an answer that passed, with the items of its request and of its own."""
     if not isinstance(answer, dict) or request.get("store") is False or answer.get("status") not in _ENDED:
         return
-    output = answer.get("output")
-    names = [answer.get("id"), *(item.get("id") for item in output or () if isinstance(item, dict))]
+    names = [answer.get("id"), *(item.get("id") for item in dicts(answer.get("output")))]
     named = list(_named(request))
     if not all(name for _, name in named):
         return  # it goes on with a conversation that nobody read
