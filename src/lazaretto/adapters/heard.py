@@ -64,7 +64,7 @@ class PeoplesWords:
                     self.note(text)
 
     def _has(self, known: OrderedDict[str, None], text: str) -> bool:
-        """Whether a text is known; what is asked for is in use, and forgotten last."""
+        """Whether a text is known; one that is asked for is in use, and forgotten last."""
         with self._lock:
             key = _digest(text)
             if key in known:

@@ -10,9 +10,10 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+import orjson
+
 from lazaretto.errors import InputError
 from lazaretto.guard import Guard
-from lazaretto.ingest.strings import read_strings
 from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.mcp.descriptions import description_fault
 
@@ -70,9 +71,10 @@ def _still_chosen(choice: Any, gone: Sequence[Any]) -> bool:
 
 def _fault(tool: dict[str, Any]) -> str:
     described = {key: value for key, value in tool.items() if key not in _UNREAD}
-    reading = read_strings(described)
-    unread = (part.why for part in reading.unread)
-    key = digest("tool", *(found.text for found in reading.texts), "", *unread)
+    try:
+        key = digest("tool", orjson.dumps(described, option=orjson.OPT_SORT_KEYS).decode())
+    except TypeError:  # a number past 64 bits, half a character, or parts too deep in each other
+        return description_fault(described, quoted=False)
     known = _KEPT.get(key)
     if known is None:
         known = description_fault(described, quoted=False)

@@ -73,7 +73,7 @@ def _named(body: Json) -> Iterator[tuple[str, str]]:
 
 
 def _is_bare(item: Json) -> bool:
-    """Whether an item only names one that the endpoint keeps, whatever else stands beside the id."""
+    """Whether an item only names one that the endpoint keeps, with any other field beside the id."""
     kind = item.get("type")
     if kind == "image_generation_call":
         return not item.get("result")
