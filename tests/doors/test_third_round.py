@@ -334,6 +334,29 @@ async def a_result_in_litellm_says_which_tool_it_is_from(folder: Path) -> bool:
 
 
 @CASES.attack
+async def a_history_in_litellm_names_a_directory(folder: Path) -> bool:
+    """Its clients write the history, and no key there may speak for the crew's own tools."""
+    async with world_of(folder, ASKING) as world:
+        words = "eve@e.example"
+        history = [user("hi"), model("", tool_calls=[call("contacts")]), tool(words)]
+        await world.litellm(texts=["hi", words], structured_messages=history)
+        await world.litellm(texts=["hi", words], structured_messages=history, litellm_trace_id="another")
+        listed = [
+            event for event in world.guard.ledger.events(kinds=(EventKind.NOTED,)) if "values" in (event.body or {})
+        ]
+        internal = SourceClass.TOOL_OUTPUT_INTERNAL
+        return not listed and all(item.source is not internal for item in world.items(words))
+
+
+@CASES.honest
+async def a_history_in_litellm_with_a_directory_is_read(folder: Path) -> bool:
+    async with world_of(folder, ASKING) as world:
+        history = [user("hi"), model("", tool_calls=[call("contacts")]), tool("ada@a.example, hall 4")]
+        action = await world.litellm(texts=["hi", "ada@a.example, hall 4"], structured_messages=history)
+        return action == "NONE" and len(world.items("hall 4")) == 1
+
+
+@CASES.attack
 async def a_result_of_messages_answers_a_call_of_the_user(folder: Path) -> bool:
     """The words of a user hold a call and its answer."""
     async with world_of(folder, ASKING) as world:
