@@ -607,6 +607,20 @@ async def a_service_has_heard_more_than_it_keeps(folder: Path) -> bool:
         return True
 
 
+@CASES.honest
+async def a_service_that_heard_much_begins_anew(folder: Path) -> bool:
+    """The words that were said last are not the first to be forgotten."""
+    async with world_of(folder, ASKING) as world:
+        for number in range(5):
+            await world.guard.check(f"question {number}", agent="ada", source="direct_user")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(heard, "_KEPT", 3)
+            words = heard.PeoplesWords()
+            await words.has(world.guard, "nobody said this")
+            words.note("question 5")
+            return await words.has(world.guard, "question 4")
+
+
 @pytest.mark.parametrize("case", CASES.table())
 async def test_at_the_doors(case: Case, tmp_path: Path) -> None:
     assert await case(tmp_path)
