@@ -54,7 +54,7 @@ class PeoplesWords:
                 self._tail = Tail(guard.ledger, (EventKind.SEEN,), back=0)
                 list(self._tail.new())  # to the end; before that, what the items say
                 recorded = guard.ledger.items(channel=Channel.MESSAGE, any_state=True, limit=_KEPT)
-                words = [(item.source, item.text) for item in recorded]
+                words = [(item.source, item.text) for item in reversed(recorded)]  # the newest last
             else:
                 bodies = [event.body or {} for event in self._tail.new()]
                 found = [body for body in bodies if body.get("channel") == Channel.MESSAGE.value]
