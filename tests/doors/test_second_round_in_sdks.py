@@ -421,6 +421,15 @@ async def adk_a_state_speaks_as_the_operator(folder: Path) -> bool:
         return not is_persons(guard, BILL)
 
 
+@CASES.attack
+async def adk_a_value_inside_a_state_speaks_as_the_operator(folder: Path) -> bool:
+    """An instruction may name it by its path."""
+    with crew(folder) as guard:
+        state = {"page": {"title": "Tea", "body": {"text": PAY}}}
+        await adk_runs(guard, "hi", state=state, instruction="You are a clerk. Notes: {page.body.text} Be brief.")
+        return not is_persons(guard, BILL)
+
+
 @CASES.honest
 async def adk_an_instruction_is_the_operators(folder: Path) -> bool:
     with crew(folder) as guard:

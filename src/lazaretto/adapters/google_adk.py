@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from lazaretto.adapters.border import NOTICE, Border, agent_name, called_by, schema_of
 from lazaretto.errors import MissingExtra
 from lazaretto.ingest.opening import still
-from lazaretto.ingest.strings import ID, Cleaned, cannot_carry_text, read_strings
+from lazaretto.ingest.strings import ID, MOST_DEPTH, Cleaned, cannot_carry_text, read_strings
 
 if TYPE_CHECKING:
     from lazaretto.guard import Guard
@@ -140,9 +140,15 @@ def _let_go_of_results(tool: Any) -> None:
 def _state_of(context: Any) -> list[str]:
     """The values in a session's state that are long enough to say something, or to name an account."""
     read: Any = getattr(getattr(context, "state", None), "to_dict", dict)
-    values = read().values()
-    texts = [str(value) for value in values]
+    texts = dict.fromkeys(str(value) for value in _values(read()))
     return [text for text in texts if len(text) >= _LONG or len(text.split()) >= _WORDS]
+
+
+def _values(state: Any, depth: int = 0) -> Iterator[Any]:
+    """Values of a state, and those inside them: an instruction may name each by its path."""
+    for value in state.values() if isinstance(state, Mapping) and depth < MOST_DEPTH else ():
+        yield value
+        yield from _values(value, depth + 1)
 
 
 def _brought(text: str, state: Sequence[str]) -> list[tuple[int, int]]:

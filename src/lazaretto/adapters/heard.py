@@ -39,14 +39,13 @@ class PeoplesWords:
 
     def was_stored(self, text: str) -> bool:
         """Whether a history had a text that nobody read when it was new."""
-        with self._lock:
-            return _digest(text) in self._stored
+        return self._has(self._stored, text)
 
     async def has(self, guard: Guard, text: str) -> bool:
         """Whether a text was the user's or operator's when it was new, also in an earlier or another process."""
-        if not self._knows(text):
+        if not self._has(self._heard, text):
             await asyncio.to_thread(self._look, guard)
-        return self._knows(text)
+        return self._has(self._heard, text)
 
     def _look(self, guard: Guard) -> None:
         """Take in the words of people that the ledger has and this process did not read."""
@@ -55,7 +54,7 @@ class PeoplesWords:
                 self._tail = Tail(guard.ledger, (EventKind.SEEN,), back=0)
                 list(self._tail.new())  # to the end; before that, what the items say
                 recorded = guard.ledger.items(channel=Channel.MESSAGE, any_state=True, limit=_KEPT)
-                words = [(item.source, item.text) for item in recorded]
+                words = [(item.source, item.text) for item in reversed(recorded)]  # the newest last
             else:
                 bodies = [event.body or {} for event in self._tail.new()]
                 found = [body for body in bodies if body.get("channel") == Channel.MESSAGE.value]
@@ -64,13 +63,19 @@ class PeoplesWords:
                 if source in ORDERS:
                     self.note(text)
 
-    def _knows(self, text: str) -> bool:
+    def _has(self, known: OrderedDict[str, None], text: str) -> bool:
+        """Whether a text is known; one that is asked for is in use, and forgotten last."""
         with self._lock:
-            return _digest(text) in self._heard
+            key = _digest(text)
+            if key in known:
+                known.move_to_end(key)
+            return key in known
 
     def _add(self, known: OrderedDict[str, None], text: str) -> None:
         with self._lock:
-            known[_digest(text)] = None
+            key = _digest(text)
+            known[key] = None
+            known.move_to_end(key)
             while len(known) > _KEPT:
                 known.popitem(last=False)
 

@@ -40,7 +40,13 @@ class Passage:
     answer: Any = None
     """The directory's answer, without the text around it."""
     called_tool: str = ""
-    """The tool that answered with it, directory or not. The first one stays on record."""
+    """The tool that answered with it, which makes it no directory's answer. The first one stays on record."""
+
+    def named(self, guard: Guard) -> str | None:
+        """The tool for ``Guard.check``, which takes the answer of a directory for the crew's own."""
+        if self.tool or not self.called_tool or guard.actions.settings.is_directory(self.called_tool):
+            return self.tool
+        return self.called_tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +148,7 @@ async def _decision(guard: Guard, passage: Passage, agent: str, conversation: st
         try:
             decision = await guard.check(
                 passage.text, agent=agent, channel=passage.channel, image=passage.image, source=passage.source,
-                once=once, principal=principal, tool=passage.tool or passage.called_tool or None, answer=passage.answer,
+                once=once, principal=principal, tool=passage.named(guard), answer=passage.answer,
             )  # fmt: skip
         except InputError as error:
             held = await asyncio.to_thread(held_when_erased, guard, id_once(guard.ledger.namespace, once))

@@ -230,8 +230,9 @@ _BETWEEN, _DIGIT = re.compile(r"[\W_]+"), re.compile(r"\d")
 
 def names_beside(observation: Observation) -> list[str]:
     """The names and fields beside an item's text that are long enough to say something, in words: its writer, record
-    and key, keys of its value, tags and data of a structured memory. Short keys count together."""
-    names = [observation.agent, *(observation.ref or ()), observation.key]
+    and key, the tool that answered, keys of its value, tags and data of a structured memory. Short keys count
+    together."""
+    names = [observation.agent, observation.tool, *(observation.ref or ()), observation.key]
     keys = list[str]()
     if observation.value is not None:
         keys += [found.text for found in read_strings(observation.value).texts if found.is_key]

@@ -93,6 +93,8 @@ class Gateway:
         self._clients: dict[str, Client] = {}
         self._offered: set[str] = set()
         self._described: dict[str, tuple[str, Any]] = {}
+        self._whose: dict[tuple[str, str], tuple[str, str]] = {}
+        """By kind and shown name, the server and its own name for it."""
         self._first: dict[str, str] = {}
         self.refused: dict[str, str] = {}
         """Tools that are not offered, and why, in words for an agent."""
@@ -108,18 +110,11 @@ class Gateway:
         """Stand before one more server, by a client that is connected already."""
         self._clients[name] = client
 
-    def _shown(self, server: str, name: str) -> str:
-        return name if len(self._clients) == 1 else f"{server}{BETWEEN}{name}"
-
-    def _meant(self, shown: str) -> tuple[Client, str, str]:
-        """The client, the server, and the server's own name for a name that the agent uses."""
-        if len(self._clients) == 1:
-            ((server, client),) = self._clients.items()
-            return client, server, shown
-        server, _, name = shown.partition(BETWEEN)
-        if server not in self._clients or not name:
-            raise InputError("name", f"{shown!r} is unknown", "Use a name that the gateway lists")
-        return self._clients[server], server, name
+    def _shown(self, server: str, kind: str, name: str) -> str:
+        """The name under which an agent knows a server's tool or prompt; calls of it go to that server."""
+        shown = name if len(self._clients) == 1 else f"{server}{BETWEEN}{name}"
+        self._whose[kind, shown] = server, name
+        return shown
 
     async def _asked(self, server: str, answer: Awaitable[Any]) -> Any:
         """A server's answer; the text of a failure, by the server or by its client, is judged."""
@@ -163,7 +158,7 @@ class Gateway:
         found, self.refused = [], {}
         for server in self._clients:
             for tool in await self._listed(server, "tool"):
-                shown = self._shown(server, tool.name)
+                shown = self._shown(server, "tool", tool.name)
                 fault = self._fault(server, "tool", tool)
                 if fault:
                     self.refused[shown] = fault
@@ -184,7 +179,8 @@ class Gateway:
             raise InputError("name", f"{shown!r} is not offered: {self.refused[shown]}", "Use another tool")
         if shown not in self._offered:
             raise InputError("name", f"{shown!r} is unknown", "Use a name that the gateway lists")
-        client, server, name = self._meant(shown)
+        server, name = self._whose["tool", shown]
+        client = self._clients[server]
         words, schema = self._described[shown]
         if refused := await self._refused(shown, arguments, words, schema):
             return types.CallToolResult(content=[types.TextContent(type="text", text=refused)], is_error=True)
@@ -228,7 +224,7 @@ class Gateway:
     async def prompts(self) -> list[Any]:
         """The prompts of all servers whose descriptions may be read by an agent."""
         found = [
-            prompt.model_copy(update={"name": self._shown(server, prompt.name)})
+            prompt.model_copy(update={"name": self._shown(server, "prompt", prompt.name)})
             for server in self._clients
             for prompt in await self._listed(server, "prompt")
             if not self._fault(server, "prompt", prompt)
@@ -243,8 +239,8 @@ class Gateway:
             raise InputError("name", f"{shown!r} is unknown or not offered", "Use a prompt that the gateway lists")
         if arguments and (refused := await self._refused(shown, arguments, str(listed[shown].description or ""))):
             raise InputError("arguments", refused, "Ask a person, or use another prompt")
-        client, server, name = self._meant(shown)
-        result = await self._asked(server, client.get_prompt(name, arguments))
+        server, name = self._whose["prompt", shown]
+        result = await self._asked(server, self._clients[server].get_prompt(name, arguments))
         return await self._results.of_prompt(result, server)
 
 

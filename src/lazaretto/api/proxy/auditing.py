@@ -163,7 +163,7 @@ class ConversationAuditor:
         """The verdict on words that stand in several places, each of which may be read by itself; None where they may
         be read together."""
         key = digest(self.agent, channel.value, source.value, text)
-        known = _PASSED.setdefault(self.guard, KeptTexts(_MOST_PASSED, lambda _: 0))
+        known = _PASSED.setdefault(self.guard, KeptTexts(_MOST_PASSED, lambda _: 200))
         if known.get(key):
             return None
         screened = await self.guard.screen(text, agent=self.agent, channel=channel, source=source)
@@ -375,6 +375,8 @@ def _may_be_rewritten(path: Path) -> bool:
 _DONE_THERE = frozenset(
     {"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call"}
 )
+_CALLS = ("_call", "_approval_request")
+"""Ends of kinds of items that an agent acts on; who approves a call has the endpoint make it."""
 _NO_ARGUMENT = frozenset({"type", "id", "call_id", "status", "name", "namespace", "created_by"})
 
 
@@ -454,7 +456,7 @@ def _old_form(message: Json) -> list[Json]:
 def _of_item(item: Json) -> list[ToolCall]:
     """An item of OpenAI's responses; calls for the agent have many kinds, and all of them end alike."""
     kind = str(item.get("type", ""))
-    if not kind.endswith("_call") or kind in _DONE_THERE:
+    if not kind.endswith(_CALLS) or kind in _DONE_THERE:
         return []
     name = str(item.get("name") or kind.removesuffix("_call"))
     if "arguments" in item:
@@ -476,9 +478,9 @@ def _bits(event: Json) -> Iterator[tuple[Any, str, str]]:
         for call in [*dicts(delta.get("tool_calls")), *_old_form(delta)]:
             inner = call.get("function", call.get("custom"))
             if isinstance(inner, dict):
-                place = ("chat", choice.get("index"), call.get("index"))
+                place = ("chat", str(choice.get("index")), str(call.get("index")))
                 yield place, str(inner.get("name") or ""), str(inner.get("arguments", inner.get("input")) or "")
-    block, delta, at = event.get("content_block"), event.get("delta"), ("block", event.get("index"))
+    block, delta, at = event.get("content_block"), event.get("delta"), ("block", str(event.get("index")))
     if isinstance(block, dict) and block.get("type") == "tool_use":
         given = block.get("input")
         yield at, str(block.get("name", "")), orjson.dumps(given).decode() if given else ""

@@ -213,7 +213,7 @@ def _repeated(choice: Json) -> tuple[str, ...]:
     found, message = choice.get("logprobs"), choice.get("message")
     if not isinstance(found, dict) or not isinstance(message, dict):
         return ()
-    texts = {message.get("content"), message.get("refusal"), ""}
+    texts = [message.get("content"), message.get("refusal"), ""]
     for key, tokens in found.items():
         listed = list(dicts(tokens))
         alike = all(

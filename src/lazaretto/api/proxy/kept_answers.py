@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lazaretto.api.conversations import held_when_erased, read_kept
+from lazaretto.api.proxy.dialects import dicts
 from lazaretto.api.proxy.passages import Json
 from lazaretto.errors import InputError
 from lazaretto.guard import Guard
@@ -20,8 +21,8 @@ from lazaretto.types import Draft, Event, EventKind
 _PREFIX = "endpoint_keeps:"
 _ENDED = (None, "completed", "incomplete")
 """States of an answer that has come to its end: what an answer in the background will say was not read."""
-_MOST_TURNS = 1_000
-"""Answers that are followed back from one that is continued."""
+_MOST_TURNS = 4_000
+"""Answers, and parts of them, that are followed back from one that is continued."""
 _FIX = "Send the conversation itself as 'input', or set proxy.kept_by_endpoint = \"pass\" in the policy"
 
 
@@ -30,31 +31,32 @@ async def before_it_is_sent(guard: Guard, body: Json, agent: str, principal: str
     ``InputError`` for such a field where the policy does not let it pass."""
     unread = ["prompt"] if body.get("prompt") else []
     passes = guard.policy.proxy.kept_by_endpoint == "pass" or guard.policy.mode == "observe"
-    items: dict[str, None] = {}
-    for field, name in _named(body):
-        turns = await asyncio.to_thread(_turns, guard, name) if name else []
-        if not turns and not passes:
+    named = {field: _subject(name) if name else "" for field, name in _named(body)}
+    turns = await asyncio.to_thread(_turns, guard, [subject for subject in named.values() if subject])
+    for field, subject in named.items():
+        if subject not in turns and not passes:
             raise InputError(field, "names what the endpoint keeps and this proxy did not judge", _FIX)
-        unread += [] if turns else [field]
-        items |= dict.fromkeys(item for turn in turns for item in (turn.body or {}).get("items", ()))
-        if turns and (guard.policy.actions or turns[0].agent != agent):
-            await asyncio.to_thread(read_kept, guard, list(items), agent, principal)
-    return tuple(dict.fromkeys(unread)), await asyncio.to_thread(_held_now, guard, list(items))
+        unread += [] if subject in turns else [field]
+    items = list(dict.fromkeys(item for turn in turns.values() for item in (turn.body or {}).get("items", ())))
+    others = any(turns[subject].agent != agent for subject in named.values() if subject in turns)
+    if items and (guard.policy.actions or others):
+        await asyncio.to_thread(read_kept, guard, items, agent, principal)
+    return tuple(unread), await asyncio.to_thread(_held_now, guard, items)
 
 
 def note_answer(guard: Guard, request: Json, answer: Any, agent: str, items: Sequence[str]) -> None:
     """Note an answer that passed, with the items of its request and of its own."""
     if not isinstance(answer, dict) or request.get("store") is False or answer.get("status") not in _ENDED:
         return
-    output = answer.get("output")
-    names = [answer.get("id"), *(item.get("id") for item in output or () if isinstance(item, dict))]
+    names = [answer.get("id"), *(item.get("id") for item in dicts(answer.get("output")))]
     named = list(_named(request))
     if not all(name for _, name in named):
         return  # it goes on with a conversation that nobody read
+    subjects = list(dict.fromkeys(_subject(name) for name in names if isinstance(name, str) and name))
     body = {"items": list(dict.fromkeys(items)), "before": [_subject(name) for _, name in named]}
-    subjects = dict.fromkeys(_subject(name) for name in names if isinstance(name, str) and name)
-    if subjects:
-        guard.ledger.append([Draft(EventKind.NOTED, subject, agent, body) for subject in subjects])
+    bodies = [body, *({"items": [], "before": subjects[:1]} for _ in subjects[1:])]  # the answer, and its parts
+    notes = zip(subjects, bodies, strict=False)  # no name, no note
+    guard.ledger.append([Draft(EventKind.NOTED, subject, agent, noted) for subject, noted in notes])
 
 
 def _named(body: Json) -> Iterator[tuple[str, str]]:
@@ -65,23 +67,39 @@ def _named(body: Json) -> Iterator[tuple[str, str]]:
         yield "conversation", ""
     given = body.get("input")
     for place, item in enumerate(given if isinstance(given, list) else ()):
-        bare = isinstance(item, dict) and set(item) <= {"id", "type"} and "id" in item
-        if bare and item.get("type") in (None, "item_reference"):
-            yield f"input.{place}", item["id"] if isinstance(item["id"], str) else ""
+        if isinstance(item, dict) and _is_bare(item):
+            name = item.get("id")
+            yield f"input.{place}", name if isinstance(name, str) else ""
 
 
-def _turns(guard: Guard, name: str) -> list[Event]:
-    """The notes of an answer and of those that it rests on, the latest first; none where one of them did not pass
-    here."""
-    found, waiting, seen = list[Event](), [_subject(name)], {_subject(name)}
+def _is_bare(item: Json) -> bool:
+    """Whether an item only names one that the endpoint keeps, with any other field beside the id."""
+    kind = item.get("type")
+    if kind == "image_generation_call":
+        return not item.get("result")
+    return kind == "item_reference" or (kind is None and "id" in item and item.keys().isdisjoint(("role", "content")))
+
+
+def _turns(guard: Guard, named: Sequence[str]) -> dict[str, Event]:
+    """The notes of some answers and of those that they rest on, by subject; without those that rest on one which did
+    not pass here, and without any where there are too many to look at."""
+    found, waiting, asked = dict[str, Event](), set(named), set(named)
     while waiting and len(found) < _MOST_TURNS:
-        notes = list(guard.ledger.events(subject=waiting.pop(0), kinds=(EventKind.NOTED,)))
-        if not notes:
-            return []
-        found.append(notes[-1])
-        before = [subject for subject in (notes[-1].body or {}).get("before", ()) if subject not in seen]
-        waiting, seen = [*waiting, *before], seen | {*before}
-    return found
+        notes = sorted(guard.ledger.events_about(waiting, (EventKind.NOTED,)), key=lambda event: event.seq)
+        found |= {event.subject: event for event in notes}
+        waiting = {before for event in notes for before in _before(event)} - asked
+        asked |= waiting
+    unread, before = (asked - found.keys()) | waiting, -1
+    while before < len(unread):
+        before = len(unread)
+        for subject, event in reversed(found.items()):  # the earlier answers first
+            if not unread.isdisjoint(_before(event)):
+                unread.add(subject)
+    return {subject: event for subject, event in found.items() if subject not in unread}
+
+
+def _before(event: Event) -> tuple[str, ...]:
+    return tuple((event.body or {}).get("before", ()))
 
 
 def _held_now(guard: Guard, items: Sequence[str]) -> str:

@@ -209,7 +209,7 @@ def marked_source(holder: Json, granted: SourceClass) -> SourceClass | None:
     word, lower = holder.pop(MARK), {SourceClass.UNTRUSTED_DOCUMENT, granted}
     if granted in (SourceClass.SYSTEM, SourceClass.DIRECT_USER):
         lower |= {SourceClass.TOOL_OUTPUT_EXTERNAL, SourceClass.AGENT_MESSAGE, SourceClass.MODEL_INFERENCE}
-    if word not in lower:
+    if not isinstance(word, str) or word not in lower:
         allowed = ", ".join(sorted(source.value for source in lower))
         raise InputError(MARK, f"is {word!r}, and may only lower trust here", f"Use one of {allowed}")
     return SourceClass(word)

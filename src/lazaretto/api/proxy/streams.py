@@ -141,7 +141,7 @@ def _at(data: Any, found: Found) -> str:
 
 def _place(event: Json, path: Path) -> tuple[Any, ...]:
     """The text that a bit belongs to: its kind of event, its path, and the indexes it names."""
-    return (event.get("type"), *_indexed(event, path), *(str(event.get(name)) for name in _AT))
+    return (*_indexed(event, path), *(str(event.get(name)) for name in ("type", *_AT)))
 
 
 def _indexed(value: Any, path: Path) -> Iterator[Any]:
@@ -149,7 +149,7 @@ def _indexed(value: Any, path: Path) -> Iterator[Any]:
     for step in path:
         inner: Any = value[step] if isinstance(value, dict) or isinstance(step, int) else None
         index = inner.get("index") if isinstance(inner, dict) and isinstance(step, int) else None
-        yield step if index is None else ("index", index)
+        yield step if index is None else ("index", str(index))
         value = inner
 
 
