@@ -75,7 +75,7 @@ def test_a_text_that_a_person_called_benign_is_shown_whole(run: Run, ids: dict[s
 
 def test_an_erased_item_says_so_where_its_words_stood(run: Run, ids: dict[str, str]) -> None:
     run("ledger", "erase", ids["held"], "--reason", "asked for", "--store", STORE)
-    for view in ("trace ITEM", "trace BOTH", "repair plan isolate ITEM"):
+    for view in ("trace ITEM", "trace BOTH", "repair plan isolate ITEM --descendants"):
         words = view.replace("ITEM", ids["held"]).replace("BOTH", ids["both"]).split()
         told = str(run(*words, "--store", STORE, "--policy", "minimal"))
         assert "(erased)" in told and "a picture" not in told, view

@@ -15,6 +15,7 @@ from lazaretto.cli.common import console, print_table
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.incidents.incidents import Incidents
+from lazaretto.incidents.shown_texts import shown_texts
 from lazaretto.ledger import Ledger
 from lazaretto.policy import Policy
 from lazaretto.provenance.drawing import pictures
@@ -61,7 +62,7 @@ def moment(text: str | None, field: str) -> float | None:
 
 def _texts(ledger: Ledger, graph: ProvenanceGraph, item: str, limit: int) -> dict[str, str]:
     names = [node.id for node in graph.subgraph(item, limit=limit).nodes if node.kind == "item"]
-    return {item.id: item.text for item in ledger.items(ids=names, any_state=True, limit=None)}
+    return shown_texts(ledger, names, picture="")
 
 
 def _report(graph: ProvenanceGraph, item: str, policy: Policy, history: bool) -> dict[str, Any]:
