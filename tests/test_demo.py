@@ -52,7 +52,7 @@ def test_the_example_policy_is_one() -> None:
 
 CREWS = {
     "agent_framework": ("agent_framework", "pip install 'lazaretto[gates,agent-framework]'"),
-    "autogen": ("autogen_core", "pip install 'lazaretto[gates]' autogen-core"),
+    "autogen": ("autogen_core", "pip install 'lazaretto[gates]' autogen-agentchat"),
     "crewai": ("crewai", "pip install 'lazaretto[gates,crewai]'"),
     "google_adk": ("google", "pip install 'lazaretto[gates,google-adk]'"),
     "langgraph": ("langgraph", "pip install 'lazaretto[gates,langgraph]'"),
