@@ -98,6 +98,8 @@ def _show_plan(plan: RepairPlan, out: Path | None, texts: Mapping[str, str]) -> 
     console.print("price: " + ", ".join(f"{name.replace('_', ' ')} {amount:g}" for name, amount in plan.price.items()))
     if out is not None:
         console.print(f"wrote {out}; apply it with: lazaretto repair apply {out}", markup=False)
+    else:
+        console.print("nothing is changed; to apply it, write it down first: --out plan.json", highlight=False)
 
 
 def _why(step: RepairStep) -> str:
@@ -330,6 +332,9 @@ def elsewhere(ledger: Ledger, item: str) -> str:
     return f"its record in {ref.system} follows when the crew's process next calls guard.stores.write_back()"
 
 
+_FIRST_IN_THE_LIST = "where it waits, lazaretto held lists it first"
+
+
 def _show_release(receipt: Receipt, item: str, beside: Sequence[str], store: str) -> None:
     """The receipt, and how to settle the item's conflicts."""
     _show_receipt(receipt)
@@ -350,5 +355,7 @@ def appeal(
     """Dispute the ruling on an item. It holds until a person labels or releases the item."""
     with context.open_guard(create=False) as guard:
         event = guard.appeal(item, reason, by=by)
-    line = f"recorded: {event.kind.value} {event.subject}; where it waits, lazaretto held lists it first"
+        used = guard.ledger.state(event.subject).visible
+    where = "it is in use and waits for nobody: lazaretto label says what it is" if used else _FIRST_IN_THE_LIST
+    line = f"recorded: {event.kind.value} {event.subject}; {where}"
     context.emit(event, lambda: console.print(line, highlight=False))

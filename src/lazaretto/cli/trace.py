@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from lazaretto.cli.common import console, print_table
+from lazaretto.cli.common import console, print_plain, print_table
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.incidents.incidents import Incidents
@@ -176,6 +176,9 @@ def contacts(
         met = ProvenanceGraph(ledger).contacts(agent, moment(since, "since"), moment(until, "until"))
 
     def show() -> None:
+        if not met:
+            print_plain(f"{showable(agent, 40)} has read nobody, and nobody has read {showable(agent, 40)}")
+            return
         table = Table(title=f"contacts of {showable(agent, 40)} ({len(met)})", title_justify="left", box=None)
         for column in ("time", "direction", "agent", "item"):
             table.add_column(column, overflow="fold")

@@ -339,7 +339,7 @@ class _Facts:
     judged: Mapping[str, int]
     """The last event that judged each."""
     without_secrets: Mapping[str, str]
-    """What is shown instead of texts with a secret."""
+    """Shown instead of texts with a secret."""
     events: dict[str, list[Event]] = field(default_factory=dict)
     """By item, the events of its timeline; by decision, its report."""
 

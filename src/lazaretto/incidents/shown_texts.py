@@ -11,7 +11,7 @@ from lazaretto.types import EventKind
 
 
 def texts_without_secrets(ledger: Ledger, states: Mapping[str, ItemState]) -> dict[str, str]:
-    """What stands for the texts of items in which a gate found a secret, by id. Items that may be used are left out:
+    """Words in place of the texts of items in which a gate found a secret, by id. Items that may be used are left out:
     recall hands them out whole."""
     kept = [item for item, state in states.items() if not state.visible]
     found = {}
