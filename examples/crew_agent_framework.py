@@ -5,11 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from agent_framework import InMemoryHistoryProvider, Message
 from poisoned_notes import NOTES, main
 
 from lazaretto import SyncGuard
-from lazaretto.adapters.agent_framework import guard_history
+
+try:
+    from agent_framework import InMemoryHistoryProvider, Message
+
+    from lazaretto.adapters.agent_framework import guard_history
+except ImportError:
+    raise SystemExit(
+        "this example needs Microsoft Agent Framework: pip install 'lazaretto[gates,agent-framework]'"
+    ) from None
 
 
 async def crew(guard: SyncGuard | None) -> list[str]:

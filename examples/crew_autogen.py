@@ -12,22 +12,26 @@ import logging
 from functools import partial
 from typing import Any
 
-from autogen_core import DefaultInterventionHandler, DropMessage, MessageContext
-from autogen_core.memory import (
-    ListMemory,
-    Memory,
-    MemoryContent,
-    MemoryMimeType,
-    MemoryQueryResult,
-    UpdateContextResult,
-)
-from autogen_core.model_context import UnboundedChatCompletionContext
-from autogen_core.models import SystemMessage
 from poisoned_notes import NOTES, main
 from pydantic import BaseModel
 
 from lazaretto import Guard, SyncGuard
 from lazaretto.adapters.border import Border, agent_name
+
+try:
+    from autogen_core import DefaultInterventionHandler, DropMessage, MessageContext
+    from autogen_core.memory import (
+        ListMemory,
+        Memory,
+        MemoryContent,
+        MemoryMimeType,
+        MemoryQueryResult,
+        UpdateContextResult,
+    )
+    from autogen_core.model_context import UnboundedChatCompletionContext
+    from autogen_core.models import SystemMessage
+except ImportError:
+    raise SystemExit("this example needs AutoGen: pip install 'lazaretto[gates]' autogen-agentchat") from None
 
 log = logging.getLogger("lazaretto")
 

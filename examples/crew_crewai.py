@@ -5,12 +5,17 @@ from __future__ import annotations
 import tempfile
 from typing import Any
 
-from crewai.memory.storage.lancedb_storage import LanceDBStorage
-from crewai.memory.types import MemoryRecord
 from poisoned_notes import NOTES, main
 
 from lazaretto import SyncGuard
-from lazaretto.adapters.crewai import guard_storage
+
+try:
+    from crewai.memory.storage.lancedb_storage import LanceDBStorage
+    from crewai.memory.types import MemoryRecord
+
+    from lazaretto.adapters.crewai import guard_storage
+except ImportError:
+    raise SystemExit("this example needs CrewAI: pip install 'lazaretto[gates,crewai]'") from None
 
 
 def vector(text: str) -> list[float]:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from google.adk.events import Event
-from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
-from google.genai import types
 from poisoned_notes import NOTES, main
 
 from lazaretto import SyncGuard
-from lazaretto.adapters.google_adk import GuardedMemoryService
+
+try:
+    from google.adk.events import Event
+    from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
+    from google.genai import types
+
+    from lazaretto.adapters.google_adk import GuardedMemoryService
+except ImportError:
+    raise SystemExit("this example needs Google ADK: pip install 'lazaretto[gates,google-adk]'") from None
 
 
 async def crew(guard: SyncGuard | None) -> list[str]:

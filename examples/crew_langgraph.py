@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypedDict
 
-from langchain_core.messages import AIMessage, HumanMessage
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import END, START, StateGraph
-from langgraph.graph.message import add_messages
-from langgraph.store.base import BaseStore
-from langgraph.store.memory import InMemoryStore
 from poisoned_notes import NOTES, main
 
 from lazaretto import SyncGuard
-from lazaretto.adapters.langgraph import guard_checkpointer, guard_node, guard_store
+
+try:
+    from langchain_core.messages import AIMessage, HumanMessage
+    from langgraph.checkpoint.memory import InMemorySaver
+    from langgraph.graph import END, START, StateGraph
+    from langgraph.graph.message import add_messages
+    from langgraph.store.base import BaseStore
+    from langgraph.store.memory import InMemoryStore
+
+    from lazaretto.adapters.langgraph import guard_checkpointer, guard_node, guard_store
+except ImportError:
+    raise SystemExit("this example needs LangGraph: pip install 'lazaretto[gates,langgraph]'") from None
 
 
 class State(TypedDict):

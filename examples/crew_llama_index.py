@@ -10,15 +10,19 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock
-from llama_index.core.bridge.pydantic import PrivateAttr
-from llama_index.core.memory import Memory
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import NodeWithScore
 from poisoned_notes import NOTES, main
 
 from lazaretto import Guard, SyncGuard
 from lazaretto.adapters.border import NOTICE, Border
+
+try:
+    from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock
+    from llama_index.core.bridge.pydantic import PrivateAttr
+    from llama_index.core.memory import Memory
+    from llama_index.core.postprocessor.types import BaseNodePostprocessor
+    from llama_index.core.schema import NodeWithScore
+except ImportError:
+    raise SystemExit("this example needs LlamaIndex: pip install 'lazaretto[gates]' llama-index-core") from None
 
 HELD = f"{NOTICE}: it is held]"
 

@@ -10,11 +10,16 @@ from typing import Any
 
 os.environ.setdefault("MEM0_TELEMETRY", "False")
 
-from mem0 import Memory
 from poisoned_notes import NOTES, main
 
 from lazaretto import SyncGuard
-from lazaretto.adapters.mem0 import guard_memory
+
+try:
+    from mem0 import Memory
+
+    from lazaretto.adapters.mem0 import guard_memory
+except ImportError:
+    raise SystemExit("this example needs mem0: pip install 'lazaretto[gates,mem0]'") from None
 
 
 class Embedder:

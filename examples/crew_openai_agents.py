@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from agents.testing import ScriptedModel, assistant_message
 from poisoned_notes import NOTES, main
 
-from agents import Agent, RunConfig, Runner, SQLiteSession
 from lazaretto import SyncGuard
-from lazaretto.adapters.openai_agents import guard_model, guard_run_config, guard_session
+
+try:
+    from agents.testing import ScriptedModel, assistant_message
+
+    from agents import Agent, RunConfig, Runner, SQLiteSession
+    from lazaretto.adapters.openai_agents import guard_model, guard_run_config, guard_session
+except ImportError:
+    raise SystemExit("this example needs the OpenAI Agents SDK: pip install 'lazaretto[gates,openai-agents]'") from None
 
 
 async def crew(guard: SyncGuard | None) -> list[str]:

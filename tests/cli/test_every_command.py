@@ -143,7 +143,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], int, str]] = {
     "ledger stats": (("--store", "sqlite:///absent.db"), 3, "no ledger at sqlite:///absent.db"),
     "ledger upgrade": (("--store", "sqlite:///absent.db"), 3, "no ledger at sqlite:///absent.db"),
     "ledger erase": (("it_none", "--reason", "x"), 2, "it_none"),
-    "ledger retain": ((), 2, "--days: give either --days or --before"),
+    "ledger retain": ((), 2, "days: is missing, and so is before"),
     "doctor": (("--policy", "absent.toml"), 2, "absent.toml: (file)"),
     "data leak-check": (("--against", "absent.jsonl"), 2, "absent.jsonl"),
     "data import": (("csv", "x"), 2, "kind: 'csv' is unknown"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 
 from lazaretto import Guard, SyncGuard
+from lazaretto.cli.serve import listening
+from lazaretto.errors import InputError
 from lazaretto.incidents.observed import ObservedLog
 from lazaretto.testing import ScriptedGate
 from lazaretto.types import Observation, Ruling
@@ -80,3 +83,33 @@ async def test_what_is_not_quiet_names_the_list_that_shows_it(open_guard: Callab
         for number in range(100):
             await guard.remember(f"Tea on day {number} is at four.", agent="ada", parents=[])
         assert ObservedLog(guard.ledger).quiet().why == words
+
+
+def test_a_plan_that_is_only_shown_says_how_to_keep_it(run: Run, ids: dict[str, str]) -> None:
+    assert "nothing is changed; to apply it, write it down first: --out plan.json" in words(
+        run, "repair", "plan", "isolate", ids["fine"]
+    )
+
+
+def test_an_agent_that_met_nobody_has_no_table(run: Run, ids: dict[str, str]) -> None:
+    assert words(run, "contacts", "ada") == "ada has read nobody, and nobody has read ada"
+
+
+def test_a_dispute_about_what_does_not_wait_says_so(run: Run, ids: dict[str, str]) -> None:
+    told = words(run, "appeal", ids["fine"], "--by", "dana", "--reason", "It is at five")
+    assert told.endswith("it is in use and waits for nobody: lazaretto label says what it is")
+    told = words(run, "appeal", ids["held"], "--by", "dana", "--reason", "Desk 9 is ours")
+    assert told.endswith("lazaretto held lists it first")
+
+
+def test_a_limit_that_is_missing_is_asked_for(run: Run, ids: dict[str, str]) -> None:
+    told = " ".join(run("ledger", "retain", "--store", STORE, code=2).split())
+    assert "days: is missing, and so is before. Give one of them: --days 30, or --before 2026-01-31" in told
+    both = " ".join(run("ledger", "retain", "--days", 1, "--before", "2026-01-31", "--store", STORE, code=2).split())
+    assert "days: is given beside before. Give one of them" in both
+
+
+def test_a_port_in_use_is_named_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(InputError) as refused:
+        listening("127.0.0.1", taken.getsockname()[1])
+    assert str(refused.value).endswith("cannot be used (Address already in use). Choose another --port")

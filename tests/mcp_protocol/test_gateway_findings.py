@@ -146,6 +146,7 @@ def test_an_operator_approves_by_command(tmp_path: Path) -> None:
     made = pins("--approve")
     assert made.exit_code == 0, made.stderr
     assert "server/tool/add" in made.stdout and "id_rsa" in made.stdout, "a person sees what is poisoned"
+    assert "not offered all the same, because of what they say: server/tool/add" in made.stdout.splitlines()[-1]
     assert set(json.loads(file.read_text())["approved"]) >= {"server/tool/page", "server/prompt/greet"}
     assert pins().exit_code == 0
     approved = json.loads(file.read_text())

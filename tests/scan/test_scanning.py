@@ -221,6 +221,8 @@ def test_the_exit_code_says_what_was_found(run: Callable[..., Any], folder: Path
     (tmp_path / "clean" / "notes.md").write_text("The cafeteria serves soup on Mondays.\n")
     clean = run("clean", "--json", "-")
     assert clean.exit_code == 0 and json.loads(clean.stdout)["clean"]
+    told = run("clean").stdout
+    assert "1 record judged" in told and "0 remarks" in told and "notes" not in told, "it did read a note"
     (tmp_path / "foreign.jsonl").write_text(json.dumps({"text": NOTES[-1]}), encoding="utf-8")
     unjudged = run("foreign.jsonl")
     assert unjudged.exit_code == 2 and "not called clean" in unjudged.output, unjudged.output

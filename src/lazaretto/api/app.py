@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import as_file, files
+from typing import Any
 
 from lazaretto.api.access import Door, Key, KeyFile
 from lazaretto.api.answers import ERRORS, answer, fault
@@ -157,19 +158,35 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def malformed(_: Request, error: RequestValidationError) -> Response:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"] if part != "body") or "body"
-        problem = "is no field of this call" if first["type"] == "extra_forbidden" else first["msg"]
-        body = {"error": "InputError", "message": f"{field}: {problem}", "field": field, "fix": "See /docs"}
+        field, problem, fix = _malformed(error.errors()[0])
+        body = {"error": "InputError", "message": f"{field}: {problem}", "field": field, "fix": fix}
         return answer(body, 422)
 
     @app.exception_handler(HTTPException)
-    async def unrouted(_: Request, error: HTTPException) -> Response:
-        unknown = error.status_code == 404
-        body = {"error": "NoSuchCall", "message": "no such call: /docs lists them" if unknown else str(error.detail)}
+    async def unrouted(request: Request, error: HTTPException) -> Response:
+        message = "no such call: /docs lists them" if error.status_code == 404 else str(error.detail)
+        if error.status_code == 405 and error.headers:
+            message = f"{request.method} is not known here. Use {error.headers.get('Allow', 'another method')}"
+        body = {"error": "NoSuchCall", "message": message}
         response = answer(body, error.status_code)
         response.headers.update(error.headers or {})
         return response
+
+
+_SEND_JSON = "Send a JSON object, with content-type: application/json"
+
+
+def _malformed(first: Mapping[str, Any]) -> tuple[str, str, str]:
+    """The wrong field of a request, its fault, and the fix."""
+    place = [str(part) for part in first["loc"] if part != "body"]
+    if first["type"] == "json_invalid":
+        return "body", f"is not JSON (at character {int(first['loc'][-1]) + 1})", _SEND_JSON
+    field = ".".join(place) or "body"
+    if first["type"] == "missing":
+        return field, "is missing", "See /docs" if place else _SEND_JSON
+    if not place and first["type"] in ("model_attributes_type", "model_type", "dict_type"):
+        return field, "is not a JSON object", _SEND_JSON
+    return field, "is no field of this call" if first["type"] == "extra_forbidden" else first["msg"], "See /docs"
 
 
 ASSETS = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css", "favicon.png": "image/png"}

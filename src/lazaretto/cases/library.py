@@ -6,6 +6,7 @@ A library is a value: a set of cases whose version is the hash of their ids. ``c
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 import sqlite3
 import threading
@@ -26,6 +27,8 @@ from lazaretto.cases.records import Case, InputKind, Label, Precedent
 from lazaretto.errors import InputError, StoreDamaged
 from lazaretto.models.caches import KeyValueStore
 from lazaretto.models.protocol import TextEmbedder
+
+_log = logging.getLogger(__name__)
 
 _CANDIDATES = 40
 _RANK_CONSTANT = 60.0
@@ -177,18 +180,27 @@ class CaseLibrary:
         if held is not None:
             return np.frombuffer(held, dtype="<f4").reshape(shape)
         made = embedder.embed_texts([case.words for case in self.cases]) if self.cases else np.zeros(shape, np.float32)
-        store.add({key: made.astype("<f4").tobytes()})
+        try:
+            store.add({key: made.astype("<f4").tobytes()})
+        except sqlite3.Error as error:
+            _log.info("vectors of cases are not kept: %s", error)
         return made
 
 
 def _vector_store(folder: Path | None) -> KeyValueStore:
-    file = folder / "vectors.db" if folder is not None else None
+    """The vectors that are kept; where none can be kept (a read-only home), they are made in each process."""
+    if folder is None:
+        return KeyValueStore()
+    file = folder / "vectors.db"
     try:
-        return KeyValueStore(file)
-    except StoreDamaged:
-        assert file is not None
-        file.unlink()  # a damaged cache is made anew
-        return KeyValueStore(file)
+        try:
+            return KeyValueStore(file)
+        except StoreDamaged:
+            file.unlink()  # a damaged cache is made anew
+            return KeyValueStore(file)
+    except (OSError, sqlite3.Error, StoreDamaged) as error:
+        _log.info("vectors of cases are not kept in %s: %s", folder, error)
+        return KeyValueStore()
 
 
 # When are two contents the same? Equal after normalising, or with most of their word triples in common.

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -19,10 +20,14 @@ from lazaretto.cli.keys import key_file
 from lazaretto.errors import InputError, LazarettoError, MissingExtra, StoreMissing
 from lazaretto.installed import DoctorLine, packages
 from lazaretto.models.deep.base import TRUNKS, find_changes, find_trunk, reinstall, set_up
+from lazaretto.models.minilm import base as minilm
 from lazaretto.models.weight_files import damaged
 from lazaretto.models.weight_files import reinstall as reinstall_product
 from lazaretto.policy import plugins
 from lazaretto.types import Channel
+
+_READ_BY_BASE = {"memory", "content", "second_reader"}
+"""Gates that read by the base weights."""
 
 
 def _store(context: CommandContext) -> list[DoctorLine]:
@@ -95,6 +100,24 @@ def _weights() -> list[DoctorLine]:
     return [DoctorLine("models", True, "every file that ships is this version's (sha256)")]
 
 
+def _base(context: CommandContext) -> list[DoctorLine]:
+    """The base weights, which are fetched and not shipped: without them no trained gate reads anything."""
+    named = {name for name, _ in context.policy.gate_names()}
+    if not named & _READ_BY_BASE or find_spec("onnxruntime") is None:
+        return []
+    folder = minilm.base_folder()
+    try:
+        if minilm.is_there(folder):
+            minilm.verify(folder)
+            return [DoctorLine("base weights", True, f"verified, in {folder}")]
+    except LazarettoError as error:
+        return [DoctorLine("base weights", False, str(error), minilm.COMMAND, required=True)]
+    if minilm.is_offline():
+        why = "not here, and LAZARETTO_OFFLINE forbids fetching them; no trained gate works without them"
+        return [DoctorLine("base weights", False, why, minilm.COMMAND, required=True)]
+    return [DoctorLine("base weights", False, "not here yet: the first start fetches them (91 MB)", minilm.COMMAND)]
+
+
 def _deep() -> list[DoctorLine]:
     """The larger models of the second reader: set up or not, and whether they are the official files."""
     findings = []
@@ -119,7 +142,17 @@ def _deep() -> list[DoctorLine]:
 def examine(context: CommandContext) -> list[DoctorLine]:
     """Everything the doctor looks at, in order."""
     product, python, *extras = packages()
-    return [product, python, *_policy(context), *_store(context), *_keys(), *_weights(), *_deep(), *extras]
+    return [
+        product,
+        python,
+        *_policy(context),
+        *_store(context),
+        *_keys(),
+        *_weights(),
+        *_base(context),
+        *_deep(),
+        *extras,
+    ]
 
 
 @with_context()

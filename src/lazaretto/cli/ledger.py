@@ -369,7 +369,9 @@ def retain(
 ) -> None:
     """Erase the content of everything older than a limit."""
     if (days is None) == (before is None):
-        raise InputError("--days", "give either --days or --before")
+        problem = "is missing, and so is before" if days is None else "is given beside before"
+        example = ": --days 30, or --before 2026-01-31" if days is None else ""
+        raise InputError("days", problem, f"Give one of them{example}")
     moment = before.timestamp() if before is not None else time.time() - 86_400 * (days or 0)
     with context.open_ledger(create=False) as ledger:
         count = ledger.erase_older_than(moment)

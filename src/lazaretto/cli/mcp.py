@@ -127,7 +127,10 @@ def pin(
         print_plain(f"{printable(key)}  is not there any more")
     if approve:
         write_pins(pins, listed)
-        print_plain(f"{len(listed)} approved in {pins}")
+        words = f"{len(listed)} approved in {pins}"
+        if refused_all := [printable(tool.key) for tool in listed if description_fault(tool.about)]:
+            words += f"; not offered all the same, because of what they say: {', '.join(refused_all)}"
+        print_plain(words)
     elif different or gone:
         raise typer.Exit(EXIT_FLAGGED)
 

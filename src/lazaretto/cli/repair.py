@@ -15,13 +15,14 @@ from lazaretto.cli.common import console, new_table, print_plain, print_table, r
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
 from lazaretto.gates.memory.claims.conflicts import open_conflicts
+from lazaretto.incidents.shown_texts import shown_texts
 from lazaretto.ledger import Ledger
 from lazaretto.names import counted
 from lazaretto.provenance.drawing.labels import showable
 from lazaretto.repair.engine import Preview, plan_from_json
 from lazaretto.repair.proposals import Proposal, ProposedRepair
 from lazaretto.repair.protocol import make_repair
-from lazaretto.types import EventKind, Receipt, RepairPlan, RepairStep, Ruling, plain
+from lazaretto.types import Receipt, RepairPlan, RepairStep, plain
 
 MAX_PLAN_BYTES = 64_000_000
 SHOWN_STEPS, SHOWN_TEXT = 50, 100
@@ -97,6 +98,8 @@ def _show_plan(plan: RepairPlan, out: Path | None, texts: Mapping[str, str]) -> 
     console.print("price: " + ", ".join(f"{name.replace('_', ' ')} {amount:g}" for name, amount in plan.price.items()))
     if out is not None:
         console.print(f"wrote {out}; apply it with: lazaretto repair apply {out}", markup=False)
+    else:
+        console.print("nothing is changed; to apply it, write it down first: --out plan.json", highlight=False)
 
 
 def _why(step: RepairStep) -> str:
@@ -249,13 +252,8 @@ def texts_of(found: ProposedRepair, ledger: Ledger) -> dict[str, str]:
 
 
 def read_texts(ids: Sequence[str], ledger: Ledger) -> dict[str, str]:
-    """Texts of items, in one short line each; if a gate removed a part, the line only says that there is a secret."""
-    ruled = ledger.events_about(ids, (EventKind.RULED,)) if ids else ()
-    cut = {event.subject for event in ruled if (event.body or {}).get("ruling") == Ruling.REWRITE.label}
-    return {
-        item.id: "(a text with a secret in it)" if item.id in cut else showable(item.text, SHOWN_TEXT) or "a picture"
-        for item in (ledger.items(ids=ids, any_state=True, limit=None) if ids else ())
-    }
+    """Texts of items, in one short line each and without what a gate removed."""
+    return {item: showable(text, SHOWN_TEXT) for item, text in shown_texts(ledger, ids).items()}
 
 
 def show_proposed(found: ProposedRepair, texts: Mapping[str, str], most: int = 50) -> None:
@@ -334,6 +332,9 @@ def elsewhere(ledger: Ledger, item: str) -> str:
     return f"its record in {ref.system} follows when the crew's process next calls guard.stores.write_back()"
 
 
+_FIRST_IN_THE_LIST = "where it waits, lazaretto held lists it first"
+
+
 def _show_release(receipt: Receipt, item: str, beside: Sequence[str], store: str) -> None:
     """The receipt, and how to settle the item's conflicts."""
     _show_receipt(receipt)
@@ -354,5 +355,7 @@ def appeal(
     """Dispute the ruling on an item. It holds until a person labels or releases the item."""
     with context.open_guard(create=False) as guard:
         event = guard.appeal(item, reason, by=by)
-    line = f"recorded: {event.kind.value} {event.subject}; where it waits, lazaretto held lists it first"
+        used = guard.ledger.state(event.subject).visible
+    where = "it is in use and waits for nobody: lazaretto label says what it is" if used else _FIRST_IN_THE_LIST
+    line = f"recorded: {event.kind.value} {event.subject}; {where}"
     context.emit(event, lambda: console.print(line, highlight=False))

@@ -161,7 +161,10 @@ def _show(report: ScanReport, seconds: float) -> None:
         errors.print(f"unreadable: {printable(place)}", markup=False, highlight=False)
     found = ", ".join(f"{count:,} {kind}" for kind, count in counts["found"].items())
     before = f", {report.judged_before:,} of them by the scan that was interrupted" if report.judged_before else ""
-    words = f"{report.records:,} records judged in {seconds:.0f} s{before}: {found}; {counts['notes']:,} notes"
+    records, remarks = (
+        f"{n:,} {what}{'s' * (n != 1)}" for n, what in ((report.records, "record"), (counts["notes"], "remark"))
+    )
+    words = f"{records} judged in {seconds:.0f} s{before}: {found}; {remarks}"
     if counts["accepted"]:
         words += "; accepted earlier: " + ", ".join(f"{count:,} by {by}" for by, count in counts["accepted"].items())
     if counts["not_judged"]:

@@ -157,7 +157,9 @@ def listening(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.create_server((host, port), family=family)
     except OSError as error:
-        raise InputError("port", f"{host}:{port} cannot be used ({error.strerror})", "Choose another --port") from None
+        raise InputError(
+            "port", f"{host}:{port} cannot be used ({os.strerror(error.errno or 0)})", "Choose another --port"
+        ) from None
     # Connections inherit it. asyncio does not set it for a socket made so, and an answer in two parts then waits 40 ms
     # for the other side to confirm the first.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -11,10 +11,11 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from lazaretto.cli.common import console, print_table
+from lazaretto.cli.common import console, print_plain, print_table
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError, UnknownItem
 from lazaretto.incidents.incidents import Incidents
+from lazaretto.incidents.shown_texts import shown_texts
 from lazaretto.ledger import Ledger
 from lazaretto.policy import Policy
 from lazaretto.provenance.drawing import pictures
@@ -61,7 +62,7 @@ def moment(text: str | None, field: str) -> float | None:
 
 def _texts(ledger: Ledger, graph: ProvenanceGraph, item: str, limit: int) -> dict[str, str]:
     names = [node.id for node in graph.subgraph(item, limit=limit).nodes if node.kind == "item"]
-    return {item.id: item.text for item in ledger.items(ids=names, any_state=True, limit=None)}
+    return shown_texts(ledger, names, picture="")
 
 
 def _report(graph: ProvenanceGraph, item: str, policy: Policy, history: bool) -> dict[str, Any]:
@@ -175,6 +176,9 @@ def contacts(
         met = ProvenanceGraph(ledger).contacts(agent, moment(since, "since"), moment(until, "until"))
 
     def show() -> None:
+        if not met:
+            print_plain(f"{showable(agent, 40)} has read nobody, and nobody has read {showable(agent, 40)}")
+            return
         table = Table(title=f"contacts of {showable(agent, 40)} ({len(met)})", title_justify="left", box=None)
         for column in ("time", "direction", "agent", "item"):
             table.add_column(column, overflow="fold")

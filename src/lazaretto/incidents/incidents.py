@@ -21,6 +21,7 @@ from lazaretto.incidents.records import (
     State,
     TimelineEntry,
 )
+from lazaretto.incidents.shown_texts import texts_without_secrets
 from lazaretto.ledger import ItemState, Ledger
 from lazaretto.ledger.contents import Contents
 from lazaretto.ledger.driver import chunks
@@ -178,7 +179,8 @@ class Incidents:
             for name in (*group.findings, *group.carriers, *reach.items)
         ]
         seen = {observed.id: observed for observed in self._ledger.items(ids=named, any_state=True, limit=None)}
-        facts = _Facts(seen, self._ledger.states(list(seen)), self._judged(seen))
+        states = self._ledger.states(list(seen))
+        facts = _Facts(seen, states, self._judged(seen), texts_without_secrets(self._ledger, states))
         whole: list[Group] = []
         for group, reach in zip(groups, reaches, strict=True):
             # findings have an incident already
@@ -242,7 +244,7 @@ class Incidents:
             time=seen.time,
             channel=seen.channel.value,
             source=seen.source.value,
-            text=seen.text[:SHOWN],
+            text=facts.without_secrets.get(name, seen.text)[:SHOWN],
             image=seen.image,
             shown=state.visible and seen.channel is Channel.MEMORY,
             standing=_standing(state, finding, seen.channel),
@@ -336,6 +338,8 @@ class _Facts:
     states: Mapping[str, ItemState]
     judged: Mapping[str, int]
     """The last event that judged each."""
+    without_secrets: Mapping[str, str]
+    """Shown instead of texts with a secret."""
     events: dict[str, list[Event]] = field(default_factory=dict)
     """By item, the events of its timeline; by decision, its report."""
 

