@@ -37,7 +37,9 @@ WRITTEN = {
     ),
     "working_day.toml": "3727ef14d14e2aa7cae15e8c05cbf2c5de6161f1c781c4906f4b150d03f00829",
     "second_day.toml": "ddfe344dc02d8f80db867a4351f8e03feff4cf1e0a3e3813bceddc57947542ae",
-    "third_day.toml": "4d8b698a5005b01b4559cec16ba86575678a7ddc1a97d50d156046d6240d54f3",
+    "third_day.toml": "a3f2bcb20f666e31509e562b50c12466f501199494c5904e3bae37fcf2eaaf66",
+    "fourth_day.toml": "f38fb1ff9f9f490776167017752c662c5798c1fd8cccaf72b76c96ac18ed47b2",
+    "fifth_day.toml": "bf88ae346867fcaad55fa148fd20e3b782d9c2e74c4daf5883e02fdb88553584",
     "secrets_in_notes.toml": "bc314312441ca995473ae2e9a02fff1f308014218e7b149ea9c578ff67f1b760",
     "../../lab/results/everyday/milder_orders/list.toml": (
         "c659bf937dace46a2233f24a7a9ffb4b8797e1b35981496392595013887ce367"
@@ -80,8 +82,8 @@ def test_a_working_day_of_120_honest_texts_in_20_other_trades_and_60_attacks() -
     assert all("known" in text for text in attacks if text["kind"] == "redirect")
 
 
-@pytest.mark.parametrize("name", ["second_day.toml", "third_day.toml"])
-def test_two_more_working_days_by_other_hands(name: str) -> None:
+@pytest.mark.parametrize("name", ["second_day.toml", "third_day.toml", "fourth_day.toml", "fifth_day.toml"])
+def test_four_more_working_days_by_other_hands(name: str) -> None:
     honest, attacks = entries(name, "honest"), entries(name, "attack")
     assert set(Counter(text["trade"] for text in honest).values()) == {6} and len(honest) == 120
     languages = Counter(text["language"] for text in honest)
