@@ -167,7 +167,25 @@ def held_side_by_side(decision: Decision) -> bool:
     return not decision.allowed and decision.ruling > Ruling.REVIEW and rule not in FOR_ITS_WRITER
 
 
-def order_beside(decision: Decision) -> Verdict | None:
+def with_beside(decision: Decision, beside: Decision, fail_mode: Ruling) -> Decision:
+    """The decision on an item, with that on the names and fields beside its text: an order there holds the item, and a
+    gate without an answer about them counts as one without an answer about the text."""
+    found = _order_beside(beside)
+    if found is not None:
+        return with_verdict(decision, found)
+    answered = (*ANSWERED, *((RunStatus.NOT_INSTALLED,) if beside.verdicts else ()))
+    failed = {run.gate: run for run in beside.runs if run.status not in answered}
+    if not failed:
+        return decision
+    first = next(iter(failed.values()))
+    runs = (*(failed.pop(run.gate, run) for run in decision.runs), *failed.values())
+    made = replace(decision, runs=runs, interval=(decision.interval[0], 1.0))
+    if fail_mode <= made.ruling:
+        return made
+    return replace(made, ruling=fail_mode, rule=f"fail:{first.gate}:{first.status.value}")
+
+
+def _order_beside(decision: Decision) -> Verdict | None:
     """The verdict on an item whose names and fields beside its text, judged by themselves, are held as an order; None
     where they are not. A doubt about names, or a value in them, holds nothing."""
     found = [verdict for verdict in decision.active_verdicts if verdict.ruling >= Ruling.QUARANTINE]
