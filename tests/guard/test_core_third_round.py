@@ -3,6 +3,7 @@ tools of the crew's own with long answers. Honest work passes."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from tests.guard.core_world import OBSERVE, OURS, POISON, POLICY, TEA, THEIRS, O
 
 from lazaretto import Guard
 from lazaretto.testing import ScriptedGate
-from lazaretto.types import Observation, Ruling
+from lazaretto.types import Observation, Ruling, Verdict
 
 CASES = Cases()
 INTERNAL = "tool_output_internal"
@@ -93,6 +94,22 @@ async def an_order_at_the_end_of_a_long_field(folder: Path) -> bool:
     async with crew(folder) as guard:
         fields = {"state": [1.0], "action": [1.0], "meta": {"note": f"{LONG}{POISON}"}}
         return not (await guard.remember("a step", agent="eve", fields=fields)).allowed
+
+
+@CASES.attack
+async def a_field_that_is_too_long_to_read_whole(folder: Path) -> bool:
+    unread = Verdict("scripted", "", Ruling.REVIEW, 0.4, (0.0, 1.0), "too_long_to_read_whole")
+    gate = ScriptedGate(lambda seen: replace(unread, subject=seen.id) if len(seen.text) > 9_000 else Ruling.ALLOW)
+    async with opened(folder, gate) as guard:
+        fields = {"state": [1.0], "action": [1.0], "meta": {"note": f"{LONG}{POISON}"}}
+        return not (await guard.remember("a step", agent="eve", fields=fields)).allowed
+
+
+@CASES.honest
+async def a_name_that_a_gate_only_doubts(folder: Path) -> bool:
+    gate = ScriptedGate(lambda seen: Ruling.REVIEW if "stock list" in seen.text else Ruling.ALLOW)
+    async with opened(folder, gate) as guard:
+        return (await guard.remember(TEA, agent="ada", ref=("crm", "people", "the stock list of the north"))).allowed
 
 
 @CASES.attack

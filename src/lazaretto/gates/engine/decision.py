@@ -19,7 +19,7 @@ from lazaretto.gates.memory.claims.comparison import differences, opposed_in_wor
 from lazaretto.gates.memory.claims.extraction import MAX_PASSAGE_CHARS, read_claim
 from lazaretto.gates.memory.claims.update_rule import Witness, at_stake, newcomer, witnesses
 from lazaretto.gates.memory.claims.values import values_in
-from lazaretto.gates.protocol import BESIDE, BLOCKLIST, CALLED_BENIGN, FOR_ITS_WRITER, NEARLY_BENIGN, OVER
+from lazaretto.gates.protocol import BESIDE, BLOCKLIST, CALLED_BENIGN, FOR_ITS_WRITER, NEARLY_BENIGN, OVER, UNREAD
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.refs import RefState, SeenRecord, seen_record
 from lazaretto.policy import ChannelPolicy, Policy, Stage
@@ -187,8 +187,9 @@ def with_beside(decision: Decision, beside: Decision, fail_mode: Ruling) -> Deci
 
 def _order_beside(decision: Decision) -> Verdict | None:
     """The verdict on an item whose names and fields beside its text, judged by themselves, are held as an order; None
-    where they are not. A doubt about names, or a value in them, holds nothing."""
-    found = [verdict for verdict in decision.active_verdicts if verdict.ruling >= Ruling.QUARANTINE]
+    where they are not. A doubt about names, or a value in them, holds nothing, unless they are too long to be read."""
+    least = {UNREAD: Ruling.REVIEW}
+    found = [v for v in decision.active_verdicts if v.ruling >= least.get(v.rule, Ruling.QUARANTINE)]
     if not found:
         return None
     worst = max(found, key=lambda verdict: (verdict.ruling, verdict.risk))
