@@ -361,6 +361,49 @@ async def erasing_a_page_leaves_the_trust_of_what_came_from_it_after_a_restart(f
         return guard.graph.trust(note.item, table).value == before
 
 
+# records of others
+
+ROWS = "\n".join(f"Row {n}: shelf {n + 3}, {n} crates" for n in range(60))
+
+
+async def changed_by_another(folder: Path, before: str, after: str) -> bool:
+    """Whether a colleague who is trusted as much may change a record."""
+    async with crew(folder) as guard:
+        given = {"ref": RECORD, "source": "agent_message"}
+        assert (await guard.remember(before, agent="ada", principal="key:ada", **given)).allowed
+        return (await guard.remember(after, agent="bo", principal="key:bo", **given)).allowed
+
+
+@CASES.attack
+async def a_colleague_changes_an_account_behind_many_numbers(folder: Path) -> bool:
+    return not await changed_by_another(folder, f"{ROWS}\n{PAID}", f"{ROWS}\n{STOLEN}")
+
+
+@CASES.attack
+async def a_colleague_changes_an_account_at_the_end_of_a_long_record(folder: Path) -> bool:
+    return not await changed_by_another(folder, f"{LONG}{PAID}", f"{LONG}{STOLEN}")
+
+
+@CASES.attack
+async def a_colleague_changes_a_word_and_an_account_far_behind_it(folder: Path) -> bool:
+    return not await changed_by_another(folder, f"The hall. {LONG}{PAID}", f"A hall. {LONG}{STOLEN}")
+
+
+@CASES.honest
+async def a_colleague_adds_a_row_to_a_long_list_with_accounts(folder: Path) -> bool:
+    return await changed_by_another(folder, f"{PAID}\n{ROWS}", f"{PAID}\n{ROWS}\nRow 61: shelf 9, 4 crates")
+
+
+@CASES.honest
+async def a_colleague_adds_to_a_long_log(folder: Path) -> bool:
+    return await changed_by_another(folder, f"{PAID}\n{LONG}", f"{PAID}\n{LONG}\nThe chairs came today, all forty.")
+
+
+@CASES.honest
+async def a_colleague_mends_a_word_early_in_a_long_log(folder: Path) -> bool:
+    return await changed_by_another(folder, f"The hal. {PAID}\n{LONG}", f"The hall. {PAID}\n{LONG}")
+
+
 def test_a_dose_with_a_point_before_it_is_another() -> None:
     from lazaretto.gates.memory.claims.comparison import Overlap
     from lazaretto.gates.memory.claims.extraction import read_claim
