@@ -133,7 +133,7 @@ async def an_order_in_pieces_over_the_name_of_a_record(folder: Path) -> bool:
         return not (await guard.remember(TEA, agent="eve", ref=ref)).allowed
 
 
-@CASES.attack
+@CASES.open("the name under which a tool was called is on record, and shown to no agent")
 async def an_order_as_the_name_of_a_tool(folder: Path) -> bool:
     async with crew(folder) as guard:
         return not (await guard.check(TEA, agent="ada", channel="tool", tool=POISON)).allowed
@@ -311,7 +311,7 @@ async def many_answers_stand_between_another_tools_word_and_the_note(folder: Pat
         return not await noted(guard, STOLEN)
 
 
-@CASES.attack
+@CASES.open("of two tools that gave one value the first is the maker; nothing says which of them is the register")
 async def another_tool_quoted_the_true_account_first(folder: Path) -> bool:
     """A stranger writes a ticket that quotes the account that everybody knows, and waits."""
     async with claims(folder) as guard:

@@ -316,8 +316,10 @@ OTHERS_RECORD = "others_record"
 _PEOPLE = frozenset({SourceClass.DIRECT_USER, SourceClass.SYSTEM})
 _RECEIVERS = frozenset({"account", "mail", "phone", "package"})
 _WHEN = frozenset({"date", "year", "time"})
-_MOST_READ = 20_000
-"""Characters of a record in which receivers are looked for."""
+_MOST_READ, _MOST_VALUES = 20_000, 10_000
+"""Characters of a record in which receivers are looked for, and of values in them."""
+_AROUND = 100
+"""Characters around a change: they may say what the value is."""
 _WEIGHTY_NAME = re.compile(
     r"\b(?:banks?|iban|accounts?|payees?|payments?|pay|invoices?|wallets?|beneficiar(?:y|ies)|payroll|salar(?:y|ies)|"
     r"passwords?|secrets?|tokens?|credentials?|(?:api )?keys?|permissions?|privileges?|roles?|access|approv(?:er|al)s?|"
@@ -407,19 +409,36 @@ def is_weighty(old: Observation, new: Observation) -> bool:
     ]
     if _WEIGHTY_NAME.search(" ".join(_spoken(name) for name in names)):
         return True
-    ours, theirs = _receivers(old.text), _receivers(new.text)
+    before, after = _changed(old.text, new.text)
+    if max(len(before), len(after)) > _MOST_READ:
+        return True  # nobody can tell
+    ours, theirs = _receivers(old.text[:_MOST_READ] + "\n" + before), _receivers(after)
     if any(ours[kind] and theirs[kind] - ours[kind] for kind in ours):
         return True
     if max(len(old.text), len(new.text)) > MAX_PASSAGE_CHARS:
         return False
-    before, after = read_claim(old.text), read_claim(new.text)
-    differing = {difference.kind for difference in differences(before, after)} - _WHEN
-    return bool(differing or opposed_in_words(before, after)) and at_stake(before, after)
+    earlier, later = read_claim(old.text), read_claim(new.text)
+    differing = {difference.kind for difference in differences(earlier, later)} - _WHEN
+    return bool(differing or opposed_in_words(earlier, later)) and at_stake(earlier, later)
+
+
+def _changed(old: str, new: str) -> tuple[str, str]:
+    """The part in which two texts differ, as it was and as it is, with some words around it."""
+    begin = _alike(old, new)
+    end = _alike(old[begin:][::-1], new[begin:][::-1])
+    begin, end = max(0, begin - _AROUND), max(0, end - _AROUND)
+    return old[begin : len(old) - end], new[begin : len(new) - end]
+
+
+def _alike(first: str, second: str) -> int:
+    """The number of characters in which two texts begin alike."""
+    differing = (place for place, (one, other) in enumerate(zip(first, second, strict=False)) if one != other)
+    return next(differing, min(len(first), len(second)))
 
 
 def _receivers(text: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {kind: set() for kind in (*_RECEIVERS, "host")}
-    for value in values_in(text[:_MOST_READ]):
+    for value in values_in(text, _MOST_VALUES):
         if value.kind in _RECEIVERS:
             found[value.kind].add(value.norm)
         elif value.kind == "host":
