@@ -242,7 +242,7 @@ def names_beside(observation: Observation) -> list[str]:
     lines = {**_lines((observation.agent, observation.key)), **record, **data, **_lines(keys)}
     alone = [line for line in lines if len(line.split()) >= _FEWEST_WORDS][:_MOST_NAMES]
     short = " ".join(line for line in _lines(keys) if line not in alone)
-    together = ["\n".join(some) for some in (record, data) if len(some) > 1]
+    together = ["; ".join(some) for some in (record, data) if len(some) > 1]
     together = [text for text in together if len(text.split()) >= FEWEST_WORDS]
     return list(dict.fromkeys((*alone, *together, *[short] * (len(short.split()) >= _FEWEST_WORDS))))
 
