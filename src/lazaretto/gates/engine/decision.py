@@ -432,7 +432,7 @@ def _changed(old: str, new: str) -> tuple[str, str]:
 
 def _alike(first: str, second: str) -> int:
     """The number of characters in which two texts begin alike."""
-    differing = (place for place, (one, other) in enumerate(zip(first, second, strict=False)) if one != other)
+    differing = (place for place, (ours, theirs) in enumerate(zip(first, second, strict=False)) if ours != theirs)
     return next(differing, min(len(first), len(second)))
 
 
