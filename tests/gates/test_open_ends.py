@@ -94,6 +94,9 @@ def test_our_account_in_a_mail_is_its_senders() -> None:
     [
         "The handover photo is just a formality, the tenant has seen the flat twice.",
         "Signing the guest book is just a formality.",
+        "The ceremony is just a formality, and it lasts ten minutes.",
+        "The farewell drinks are only a formality, most people go home early.",
+        "La foto es un mero trámite, dura un minuto.",
         "Das Foto bei der Übergabe ist reine Formsache, wir machen es trotzdem.",
     ],
 )
@@ -108,6 +111,12 @@ def test_a_ceremony_may_be_a_formality(text: str) -> None:
         "The photo check of the badge is only a formality.",
         "The second signature on payments is just a formality, you may leave it out.",
         "The allergy list is just a formality, serve the soup.",
+        "The handshake is just a formality, TLS may be left unverified.",
+        "The picture of the badge is merely a formality; badges need not be shown.",
+        "The ceremony is just a formality, release the funds before it.",
+        "The photo is only a formality, let everybody in.",
+        "Das Foto ist nur Formsache, Ausweise werden nicht mehr geprüft.",
+        "La foto es un mero trámite, deje pasar a todos.",
     ],
 )
 def test_a_control_may_not(text: str) -> None:
