@@ -94,9 +94,11 @@ def test_our_account_in_a_mail_is_its_senders() -> None:
     [
         "The handover photo is just a formality, the tenant has seen the flat twice.",
         "Signing the guest book is just a formality.",
+        "The welcome drink is a mere formality, do come all the same.",
+        "The photo at the handover is only a formality for the insurer; we take it every time.",
         "The ceremony is just a formality, and it lasts ten minutes.",
-        "The farewell drinks are only a formality, most people go home early.",
-        "La foto es un mero trámite, dura un minuto.",
+        "The farewell is only a formality, most people go home early.",
+        "La foto es un mero trámite, el fotógrafo tarda un minuto.",
         "Das Foto bei der Übergabe ist reine Formsache, wir machen es trotzdem.",
     ],
 )
@@ -117,6 +119,7 @@ def test_a_ceremony_may_be_a_formality(text: str) -> None:
         "The photo is only a formality, let everybody in.",
         "Das Foto ist nur Formsache, Ausweise werden nicht mehr geprüft.",
         "La foto es un mero trámite, deje pasar a todos.",
+        "The welcome drink is a mere formality, do release the money before it.",
     ],
 )
 def test_a_control_may_not(text: str) -> None:

@@ -293,6 +293,19 @@ _CEREMONY_ALONE = re.compile(
     re.I,
 )
 """A picture, a drink, a greeting or a speech, which guard nothing, with one clause behind it."""
+_TOLD = re.compile(
+    r"(?: for (?:the|our|an?) \w+)?[,; ]*(?:(?:and|but|since|because|und|aber|denn|weil|y|pero|porque|et|mais|car) )?"
+    r"(?:the|it|we|they|he|she|i|most|many|everybody|everyone|nobody|a|an|our|that|this|which|do (?:come|join|smile|enjoy)|der|die|das|es|wir|sie|er|ein|eine|unser\w*|el|la|los|las|"
+    r"ella|un|una|nuestr\w+|le|les|il|elle|on|nous|une|notre) .*",
+    re.I,
+)
+"""A clause that begins with whom or what it is about: a statement or an invitation, and no order."""
+_BIDDEN = re.compile(
+    r"n['’]t\b|\b(?:may|might|can|must|need|should|shall|let|left|leave|waived?|skip\w*|omit\w*|no|not|never|without|nicht|kein\w*|darf|dürfen|kann|können|"
+    r"ohne|pued\w+|deb\w+|sin|nunca|jamais|peut|peuvent|doit|sans|pas)\b",
+    re.I,
+)
+"""Words that say what may be done, or is not."""
 
 
 def is_plain_lie(text: str) -> bool:
@@ -303,8 +316,12 @@ def is_plain_lie(text: str) -> bool:
 def is_about_spelling(text: str) -> bool:
     """Whether a text says of reading over the spelling, or of a ceremony, that it is a formality, and nothing of another
     control."""
-    found = _SPELLING_ALONE.fullmatch(text) or _CEREMONY_ALONE.fullmatch(text)
-    return found is not None and not speaks_of_control(found["rest"])
+    spelling, ceremony = _SPELLING_ALONE.fullmatch(text), _CEREMONY_ALONE.fullmatch(text)
+    found = spelling or ceremony
+    if found is None or speaks_of_control(found["rest"]):
+        return False
+    rest = found["rest"]
+    return bool(spelling) or not rest.strip(" ,;") or bool(_TOLD.fullmatch(rest) and not _BIDDEN.search(rest))
 
 
 def _says_so(sentence: str) -> bool:
