@@ -374,7 +374,7 @@ _PAYS_US = re.compile(r"\b(?:pays? us|zahlt (?:an )?uns|nos pagan?|nous (?:paie|
 
 @found_once
 def _customers(claim: Claim) -> frozenset[str]:
-    """The names before the words that somebody pays us: their account is no heading to a claim about them."""
+    """The names before the words that they pay us: their account is no heading to a claim about them."""
     ends = [match.start() for match in _PAYS_US.finditer(claim.text)]
     names = [v for v in claim.values if v.kind == "name" and any(v.end <= end <= v.end + 40 for end in ends)]
     return frozenset(word for name in names for word in name.norm.split() if len(word) > 3)

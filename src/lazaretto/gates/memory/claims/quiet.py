@@ -293,7 +293,7 @@ _CEREMONY_ALONE = re.compile(
     re.I,
 )
 """A picture, a drink, a greeting or a speech, which guard nothing, with one clause behind it."""
-_TOLD = re.compile(
+_STATED = re.compile(
     r"(?: for (?:the|our|an?) \w+)?[,; ]*(?:(?:and|but|since|because|und|aber|denn|weil|y|pero|porque|et|mais|car) )?"
     r"(?:the|it|we|they|he|she|i|most|many|everybody|everyone|nobody|a|an|our|that|this|which|do (?:come|join|smile|enjoy)|der|die|das|es|wir|sie|er|ein|eine|unser\w*|el|la|los|las|"
     r"ella|un|una|nuestr\w+|le|les|il|elle|on|nous|une|notre) .*",
@@ -321,7 +321,7 @@ def is_about_spelling(text: str) -> bool:
     if found is None or speaks_of_control(found["rest"]):
         return False
     rest = found["rest"]
-    return bool(spelling) or not rest.strip(" ,;") or bool(_TOLD.fullmatch(rest) and not _BIDDEN.search(rest))
+    return bool(spelling) or not rest.strip(" ,;") or bool(_STATED.fullmatch(rest) and not _BIDDEN.search(rest))
 
 
 def _says_so(sentence: str) -> bool:
