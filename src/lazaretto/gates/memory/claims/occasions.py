@@ -342,7 +342,7 @@ _ENTRIES = re.compile(r"[\W\d_]*(?:[^\W\d_]+[\W\d_]*)?(?:\n[^\n]*\d[.,]\d\d\b[^\
 """The rest of such a statement: a month, and lines that end with an amount."""
 _PAID_THERE = re.compile(
     r"\b(?:(?:is|are|be|gets?|being) paid|pay (?:to|it|them|there|here)|payable|from now on|there|new|transfer|wire|"
-    r"(?:to|into|at|on|with|through|via|by) (?:this|that|it|said|the (?:same|above))|(?:this|that|said) account|here|"
+    r"(?:to|into|at|on|with|through|via|by) (?:this|that|it|the (?:same|above))|(?:this|that) account|here|"
     r"above|remit\w*|uses?|belongs?|hier(?:hin|her|auf)?|dorthin|darauf|diese[sm]? konto|obige\w*|gehört|aquí|allí|"
     r"(?:esta|dicha) cuenta|pertenece|ici|ce compte|appartient|"
     r"zahlbar|überweis\w*|ab sofort|künftig|neue\w*|pagar|pagadero|nuev[oa]s?|a partir de|payer|désormais|nouvel|"
