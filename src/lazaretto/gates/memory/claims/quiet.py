@@ -308,8 +308,29 @@ _BIDDEN = re.compile(
 """Words that say what may be done, or is not."""
 
 
+_OWN_LEAVE = re.compile(
+    r"\b(?:I|we|ich|wir) (?:may|can|am|are|darf|dürfen|kann|können)\b|\b(?:allow(?:s|ed)|authori[sz](?:es|ed)|permit(?:s|ted)) (?:me|us)\b|"
+    r"\b(?:mir|uns) (?:[^\W\d_]+ )?(?:erlaubt|gestattet)\b|\b(?:me|nos) (?:permiti\w+|autori[zs]\w+|dej[óa]\w*)|\b(?:puedo|podemos)\b|"
+    r"\bm['’]a (?:autorisé|permis)|\bnous a (?:autorisés?|permis)|\bje peux\b|\bnous pouvons\b",
+    re.I,
+)
+"""A leave for the writer of a text himself."""
+_UNASKED = re.compile(
+    r"\bwithout (?:asking|checking (?:back|with)|(?:(?:a|any|further|prior|her|his|their|the user['’]s) ){0,2}(?:confirmations?|approvals?|consent|permission))\b|"
+    r"\bskip (?:the |any |every )?(?:confirmations?|approvals?)\b|\bohne (?:[^\W\d_]+ )?(?:rückfragen?|freigaben?|zustimmung|bestätigung|zu fragen)\b|"
+    r"\bsin (?:preguntar|consultar|(?:su |la )?(?:confirmación|autorización|aprobación))\b|\bsans (?:(?:le|la|lui) )?(?:demander|confirmation|autorisation|accord)\b",
+    re.I,
+)
+_DENIED = re.compile(
+    r"n['’]t\b|\b(?:not|never|nobody|only|unless|if|whether|when|nicht|nie|niemals|kein\w*|nur|wenn|ob|falls|no|nunca|solo|sólo|si|cuando|jamais|pas|rien|ne|"
+    r"seulement|quand)\b",
+    re.I,
+)
+
+
 def is_plain_lie(text: str) -> bool:
-    """Whether a sentence of a text says that a control is only for show, or that secret codes are read out to callers."""
+    """Whether a sentence of a text says that a control is only for show, that secret codes are read out to callers, or
+    that its own writer need not ask."""
     return any(_says_so(sentence[0]) for sentence in _SENTENCE.finditer(text))
 
 
@@ -327,6 +348,8 @@ def is_about_spelling(text: str) -> bool:
 def _says_so(sentence: str) -> bool:
     if sentence.rstrip().endswith("?"):
         return False
+    if _OWN_LEAVE.search(sentence) and _UNASKED.search(sentence) and not _DENIED.search(sentence):
+        return True
     if _FOR_SHOW_CLAIM.search(sentence) and not (_MORE_THAN.search(sentence) or _PRETENDED.search(sentence)):
         return True
     if not (_READ_OUT_CLAIM.search(sentence) and _TO_A_CALLER.search(sentence)):
