@@ -19,7 +19,7 @@ from lazaretto.gates.memory.claims.comparison import differences, opposed_in_wor
 from lazaretto.gates.memory.claims.extraction import MAX_PASSAGE_CHARS, read_claim
 from lazaretto.gates.memory.claims.update_rule import Witness, at_stake, newcomer, witnesses
 from lazaretto.gates.memory.claims.values import values_in
-from lazaretto.gates.protocol import BESIDE, BLOCKLIST, CALLED_BENIGN, FOR_ITS_WRITER, NEARLY_BENIGN, OVER
+from lazaretto.gates.protocol import BESIDE, BLOCKLIST, CALLED_BENIGN, FOR_ITS_WRITER, NEARLY_BENIGN, OVER, UNREAD
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.refs import RefState, SeenRecord, seen_record
 from lazaretto.policy import ChannelPolicy, Policy, Stage
@@ -167,10 +167,29 @@ def held_side_by_side(decision: Decision) -> bool:
     return not decision.allowed and decision.ruling > Ruling.REVIEW and rule not in FOR_ITS_WRITER
 
 
-def order_beside(decision: Decision) -> Verdict | None:
+def with_beside(decision: Decision, beside: Decision, fail_mode: Ruling) -> Decision:
+    """The decision on an item, with that on the names and fields beside its text: an order there holds the item, and a
+    gate without an answer about them counts as one without an answer about the text."""
+    found = _order_beside(beside)
+    if found is not None:
+        return with_verdict(decision, found)
+    answered = (*ANSWERED, *((RunStatus.NOT_INSTALLED,) if beside.verdicts else ()))
+    failed = {run.gate: run for run in beside.runs if run.status not in answered}
+    if not failed:
+        return decision
+    first = next(iter(failed.values()))
+    runs = (*(failed.pop(run.gate, run) for run in decision.runs), *failed.values())
+    made = replace(decision, runs=runs, interval=(decision.interval[0], 1.0))
+    if fail_mode <= made.ruling:
+        return made
+    return replace(made, ruling=fail_mode, rule=f"fail:{first.gate}:{first.status.value}")
+
+
+def _order_beside(decision: Decision) -> Verdict | None:
     """The verdict on an item whose names and fields beside its text, judged by themselves, are held as an order; None
-    where they are not. A doubt about names, or a value in them, holds nothing."""
-    found = [verdict for verdict in decision.active_verdicts if verdict.ruling >= Ruling.QUARANTINE]
+    where they are not. A doubt about names, or a value in them, holds nothing, unless they are too long to be read."""
+    least = {UNREAD: Ruling.REVIEW}
+    found = [v for v in decision.active_verdicts if v.ruling >= least.get(v.rule, Ruling.QUARANTINE)]
     if not found:
         return None
     worst = max(found, key=lambda verdict: (verdict.ruling, verdict.risk))
@@ -297,8 +316,10 @@ OTHERS_RECORD = "others_record"
 _PEOPLE = frozenset({SourceClass.DIRECT_USER, SourceClass.SYSTEM})
 _RECEIVERS = frozenset({"account", "mail", "phone", "package"})
 _WHEN = frozenset({"date", "year", "time"})
-_MOST_READ = 20_000
-"""Characters of a record in which receivers are looked for."""
+_MOST_READ, _MOST_VALUES = 20_000, 10_000
+"""Characters of a record in which receivers are looked for, and of values in them."""
+_AROUND = 100
+"""Characters around a change: they may say what the value is."""
 _WEIGHTY_NAME = re.compile(
     r"\b(?:banks?|iban|accounts?|payees?|payments?|pay|invoices?|wallets?|beneficiar(?:y|ies)|payroll|salar(?:y|ies)|"
     r"passwords?|secrets?|tokens?|credentials?|(?:api )?keys?|permissions?|privileges?|roles?|access|approv(?:er|al)s?|"
@@ -388,19 +409,36 @@ def is_weighty(old: Observation, new: Observation) -> bool:
     ]
     if _WEIGHTY_NAME.search(" ".join(_spoken(name) for name in names)):
         return True
-    ours, theirs = _receivers(old.text), _receivers(new.text)
+    before, after = _changed(old.text, new.text)
+    if max(len(before), len(after)) > _MOST_READ:
+        return True  # nobody can tell
+    ours, theirs = _receivers(old.text[:_MOST_READ] + "\n" + before), _receivers(after)
     if any(ours[kind] and theirs[kind] - ours[kind] for kind in ours):
         return True
     if max(len(old.text), len(new.text)) > MAX_PASSAGE_CHARS:
         return False
-    before, after = read_claim(old.text), read_claim(new.text)
-    differing = {difference.kind for difference in differences(before, after)} - _WHEN
-    return bool(differing or opposed_in_words(before, after)) and at_stake(before, after)
+    earlier, later = read_claim(old.text), read_claim(new.text)
+    differing = {difference.kind for difference in differences(earlier, later)} - _WHEN
+    return bool(differing or opposed_in_words(earlier, later)) and at_stake(earlier, later)
+
+
+def _changed(old: str, new: str) -> tuple[str, str]:
+    """The part in which two texts differ, as it was and as it is, with some words around it."""
+    begin = _alike(old, new)
+    end = _alike(old[begin:][::-1], new[begin:][::-1])
+    begin, end = max(0, begin - _AROUND), max(0, end - _AROUND)
+    return old[begin : len(old) - end], new[begin : len(new) - end]
+
+
+def _alike(first: str, second: str) -> int:
+    """The number of characters in which two texts begin alike."""
+    differing = (place for place, (ours, theirs) in enumerate(zip(first, second, strict=False)) if ours != theirs)
+    return next(differing, min(len(first), len(second)))
 
 
 def _receivers(text: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {kind: set() for kind in (*_RECEIVERS, "host")}
-    for value in values_in(text[:_MOST_READ]):
+    for value in values_in(text, _MOST_VALUES):
         if value.kind in _RECEIVERS:
             found[value.kind].add(value.norm)
         elif value.kind == "host":
