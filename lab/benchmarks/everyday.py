@@ -7,7 +7,7 @@
     python lab/benchmarks/everyday.py quiet      # 120 more quiet lies, 120 honest rules that look like them
     python lab/benchmarks/everyday.py peaceful   # the 300 peaceful pairs again, a less trusted source after the user
     python lab/benchmarks/everyday.py day        # 120 honest texts of 20 other trades, 60 attacks, four ways each
-    python lab/benchmarks/everyday.py second_day # as many of 20 further trades, by another hand; third_, fourth_, fifth_day
+    python lab/benchmarks/everyday.py second_day # as many of 20 further trades, by other hands (third_day, ...)
     python lab/benchmarks/everyday.py all --write now
     python lab/benchmarks/everyday.py show first_contact
 

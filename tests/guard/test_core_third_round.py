@@ -133,7 +133,7 @@ async def an_order_in_pieces_over_the_name_of_a_record(folder: Path) -> bool:
         return not (await guard.remember(TEA, agent="eve", ref=ref)).allowed
 
 
-@CASES.open("the name under which a tool was called is on record, and shown to no agent")
+@CASES.attack
 async def an_order_as_the_name_of_a_tool(folder: Path) -> bool:
     async with crew(folder) as guard:
         return not (await guard.check(TEA, agent="ada", channel="tool", tool=POISON)).allowed
