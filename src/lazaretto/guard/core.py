@@ -21,13 +21,14 @@ from lazaretto import kept_texts
 from lazaretto.actions.authority import Authority
 from lazaretto.errors import GuardClosed, InputError, StaleState, StoreUnavailable
 from lazaretto.external_stores.outbox import Outbox
-from lazaretto.gates.engine.decision import RecordOwners, decision_from_body, ruling_body, with_beside, with_verdict
+from lazaretto.gates.engine.decision import decision_from_body, ruling_body, with_beside, with_verdict
 from lazaretto.gates.engine.one_at_a_time import OneAtATime
 from lazaretto.gates.engine.runner import GateSet, Worker
 from lazaretto.gates.memory.claims import conflicts
 from lazaretto.gates.protocol import Gate
 from lazaretto.guard.recall import Recaller, require_known
 from lazaretto.guard.rechecking import Rechecked, Rechecker
+from lazaretto.guard.record_owners import RecordOwners
 from lazaretto.guard.telemetry import Tracing, Watchers, now
 from lazaretto.identity import Identity, is_own
 from lazaretto.incidents.incidents import Incidents

@@ -16,11 +16,12 @@ from typing import Any, TypeVar
 
 from lazaretto import kept_texts
 from lazaretto.errors import RepairRefused
-from lazaretto.gates.engine.decision import ANSWERED, Examination, RecordOwners, decide, ruling_body, with_verdict
+from lazaretto.gates.engine.decision import ANSWERED, Examination, decide, ruling_body, with_verdict
 from lazaretto.gates.engine.recheck_queue import TENDED, RecheckQueue
 from lazaretto.gates.engine.runner import GateSet, GateSlot, run_stages
 from lazaretto.gates.protocol import GateContext, Reviewer, SecondLook
 from lazaretto.guard.late_repairs import BUSY, LateRepairs, Looked, Repaired, appended, items_of
+from lazaretto.guard.record_owners import RecordOwners
 from lazaretto.ledger.reader import standing_events, without_taken_back
 from lazaretto.ledger.refs import forgotten
 from lazaretto.policy import Policy

@@ -364,7 +364,7 @@ _NOT_YET = re.compile(r"\b(?:until|once|as soon as) (?:the|an?|this|that|our|you
 
 
 def _declares(text: str, values: tuple[Value, ...]) -> bool:
-    """Whether a text says that something changed. One that names a receiver says so whatever stands before it."""
+    """Whether a text says that something changed. One that names a receiver says so in any case."""
     names = any(value.kind in _RECEIVER for value in values)
     return any(
         names or not (found[0].startswith("ha") and _NOT_YET.search(text, max(0, found.start() - 60), found.start()))
