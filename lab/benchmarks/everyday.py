@@ -243,6 +243,8 @@ RUNS: dict[str, Callable[[], list[Row]]] = {
     "third_day": partial(day, "third_day"),
     "fourth_day": partial(day, "fourth_day"),
     "fifth_day": partial(day, "fifth_day"),
+    "sixth_day": partial(day, "sixth_day"),
+    "seventh_day": partial(day, "seventh_day"),
 }
 
 
