@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.models.language import Stretch, without
-from lazaretto.models.minilm import DIMENSION, Encoder, Tokens, split_heads
+from lazaretto.models.minilm import Encoder, Tokens, split_heads
 from lazaretto.models.weight_files import Arrays, read_weights
 from lazaretto.processor_time import is_over, worked
 from lazaretto.reading.text import chosen_windows, reading_of, shortened
@@ -30,6 +30,9 @@ TOP_TOKENS = 6
 MOST_SECONDS = 3.0
 """Processor time of this thread for one text with all its readings, languages and windows. The most suspicious windows
 are read first, and ``Screening.whole`` is false when some were not. Waiting on a busy machine does not count."""
+MILD_AT = 5.0
+"""Least sum of the logit for orders and of what both other heads find (``Screening.mild``): one in two hundred honest
+texts reaches it (decision 0165)."""
 GRAY = 0.3
 """The risk from which on a text may be an order; it is never called free of orders."""
 _KEPT_BYTES = 1 << 20
@@ -40,9 +43,7 @@ _MOST_AROUND = 160
 """Characters before and after a stretch among which its sentence is looked for."""
 MOST_QUOTED = 160
 """Characters that a reason quotes."""
-_ORDERS, _QUIET, _TOOLS, _MILD = range(4)
-_LOWEST = -6.0
-"""Logits below this say the same about an order in mild words."""
+_ORDERS, _QUIET, _TOOLS = range(3)
 """Rows of the head, as in training."""
 _AS_SEEN = ("entities", "unmasked", "plain")
 """Readings of the whole text as a reader sees it, the plainest first: unknown languages are looked for in these."""
@@ -98,8 +99,9 @@ class Screening:
     """The logit of all that is in Latin letters, other languages included; None where there are none. The model was
     not made for it, so only a high one means something."""
     mild: float = -math.inf
-    """Above 0 for an order in mild words, which the head for orders does not find alone: by all heads on one window,
-    and a row of its own that has the mean of all tokens (``MildRow``)."""
+    """Above 0 for an order in mild words, which the head for orders does not find alone: one window both has something
+    in it that a description of a tool would not say and would weaken a control or send something away, by the heads for
+    these, and with its logit it reaches ``MILD_AT``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,17 +136,6 @@ class Calibration:
         return self.thresholds[str(chosen)]
 
 
-@dataclass(frozen=True, slots=True)
-class MildRow:
-    """Finds orders in mild words: weights of the three heads, a row of weights for the mean state, and a bar."""
-
-    heads: tuple[float, float, float]
-    """For orders, quiet lies and descriptions of tools."""
-    row: NDArray[np.float32]
-    bias: float
-    """The bar is at 0."""
-
-
 _Marked = tuple[Tokens, NDArray[np.float32]]
 """A window, with a logit per head and token."""
 
@@ -155,9 +146,7 @@ class TextScreener:
     def __init__(self, weights: Path = WEIGHTS) -> None:
         arrays, self.calibration = _load(weights)
         adapter, head = split_heads(arrays)
-        self.mild = _load_mild(weights)
-        self._heads = np.vstack([head["weight"], self.mild.row])
-        self._biases = np.append(head["bias"], 0.0)
+        self._heads, self._biases = head["weight"], head["bias"]
         self._encoder = Encoder(adapter, int8=True)
         self._read: KeptTexts[NDArray[np.float32]] = KeptTexts(_KEPT_BYTES, lambda marks: int(marks.nbytes))
 
@@ -204,7 +193,8 @@ class TextScreener:
         shift = self.calibration.shift.get(language, 0.0)
         logit = max((_pooled(win, marks[_ORDERS], mask) for mask, win, marks in several), default=-math.inf) - shift
         mixed = max((_pooled(win, marks[_ORDERS]) for mask, win, marks in several if mask is not None), default=None)
-        mild = max((self._mild(win, marks, mask, shift) for mask, win, marks in several), default=-math.inf)
+        mild = max((self._mild(win, marks, mask) for mask, win, marks in several), default=-math.inf)
+        mild = min(mild, mild + logit - MILD_AT)
         spans = tuple(s for view, many in marked.items() for s in _spans(view, many))[:8]
         lowest = self.calibration.logits[0]
         if unread and math.isinf(logit):  # nothing in a known language is left: no opinion
@@ -213,23 +203,9 @@ class TextScreener:
         interval = (low, high if whole and not unread else 1.0)
         return Screening(risk, interval, max(logit, lowest), language, not unread, spans, whole, unread, mixed, mild)
 
-    def _mild(self, window: Tokens, marks: NDArray[np.float32], known: NDArray[np.bool_] | None, shift: float) -> float:
-        if not len(inner := _inner(window, marks[_MILD], known)):
-            return -math.inf
-        heads = [_pooled(window, marks[head], known) for head in (_ORDERS, _QUIET, _TOOLS)]
-        heads[0] -= shift
-        weighed = sum(weight * max(logit, _LOWEST) for weight, logit in zip(self.mild.heads, heads, strict=True))
-        return weighed + float(inner.mean()) + self.mild.bias
-
-    def pooled(self, text: str) -> list[tuple[tuple[float, float, float], NDArray[np.float32]]]:
-        """Of each window the logits of the three heads and the mean state: what ``MildRow`` is fitted on."""
-        shift, found = self.calibration.shift.get(reading_of(text).language, 0.0), []
-        for _, window in chosen_windows([View("plain", text)])[0]:
-            states = self._encoder.token_states([window.ids])[0]
-            marks = self._heads @ states.T + self._biases[:, None]
-            orders, quiet, tools = (_pooled(window, marks[head]) for head in (_ORDERS, _QUIET, _TOOLS))
-            found.append(((max(orders - shift, _LOWEST), max(quiet, _LOWEST), max(tools, _LOWEST)), states[1:].mean(0)))
-        return found
+    def _mild(self, window: Tokens, marks: NDArray[np.float32], known: NDArray[np.bool_] | None) -> float:
+        sign = self.calibration.tools.get("sign", math.inf)
+        return min(_pooled(window, marks[_TOOLS], known) - sign, _pooled(window, marks[_QUIET], known))
 
     def quiet_lie(self, text: str) -> float:
         """The logit that a statement would weaken a control, or send something of the crew's to a new place."""
@@ -288,16 +264,10 @@ def _unread(text: str, unknown: Sequence[Stretch]) -> tuple[UnreadLanguage, ...]
     )
 
 
-def _inner(window: Tokens, marks: NDArray[np.float32], known: NDArray[np.bool_] | None) -> NDArray[np.float32]:
-    """The marks of a window's words in languages that the model knows."""
+def _pooled(window: Tokens, marks: NDArray[np.float32], known: NDArray[np.bool_] | None = None) -> float:
     inner = marks[1:]
     if known is not None:
         inner = inner[[end > start and bool(known[start]) for start, end in window.offsets[1:]]]
-    return inner
-
-
-def _pooled(window: Tokens, marks: NDArray[np.float32], known: NDArray[np.bool_] | None = None) -> float:
-    inner = _inner(window, marks, known)
     if len(inner) == 0:
         return -math.inf
     top = np.partition(inner, -min(TOP_TOKENS, len(inner)))[-TOP_TOKENS:]
@@ -347,16 +317,6 @@ def _load(weights: Path) -> tuple[Arrays, Calibration]:
     return arrays, Calibration(
         fitted["thresholds"], logits, risk, float(fitted["spread"]), languages, shift=shift, tools=tools
     )
-
-
-def _load_mild(weights: Path) -> MildRow:
-    if weights != WEIGHTS and not (weights / "mild.json").exists():  # a training that has none yet
-        return MildRow((0.0, 0.0, 0.0), np.zeros(DIMENSION, np.float32), -math.inf)
-    arrays, fitted = read_weights(
-        weights / "mild.safetensors", weights / "mild.json", "the row for orders in mild words"
-    )
-    orders, quiet, tools = (float(fitted[name]) for name in ("orders", "quiet", "tools"))
-    return MildRow((orders, quiet, tools), np.asarray(arrays["row"], np.float32), float(fitted["bias"]))
 
 
 @cache
