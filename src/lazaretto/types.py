@@ -246,6 +246,11 @@ class Evidence:
     data: Mapping[str, Any] = field(default_factory=dict)
     """The facts behind it: offsets, ids, numbers."""
 
+    @property
+    def weighs(self) -> bool:
+        """Whether it says only how a gate weighed the item: its scores, phrases and debate, which auditors read."""
+        return self.kind == "debate" or "scores" in self.data or (self.kind == "span" and "part" in self.data)
+
 
 UNHEARD = "unheard"
 """In an evidence's data: a reader that is set up and should have read the item, and did not, or not all of it."""
@@ -321,6 +326,11 @@ def reasons_in_order(
     return tuple(dict.fromkeys(sentence for _, _, sentences in ordered for sentence in sentences))
 
 
+def _in_a_row(names: Iterable[str]) -> str:
+    *others, last = dict.fromkeys(names)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 class NeitherTrueNorFalse:
     """A record that an ``if`` refuses, because every object of it would count as true.
 
@@ -388,11 +398,31 @@ class Decision(NeitherTrueNorFalse):
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why, in sentences: the verdict that decided first, then the others. For a held item only verdicts
-        stricter than allow are quoted."""
+        stricter than allow are quoted. An item that passes says so in one line, then what its reader has to know; how
+        gates weighed it stays in ``verdicts``."""
         ruling = self.ruling if self.would is None else self.would
+        if ruling is Ruling.ALLOW:
+            return self._why_it_passed()
         counting = self.active_verdicts if ruling > Ruling.WARN else self.verdicts
         rows = ((f"{v.gate}:{v.rule}", v.ruling, tuple(e.summary for e in v.evidence)) for v in counting)
         return reasons_in_order(self.rule, ruling, rows)
+
+    def _why_it_passed(self) -> tuple[str, ...]:
+        looked = [run.gate for run in self.runs if run.status is RunStatus.RAN] or [v.gate for v in self.verdicts]
+        overruled = [v.gate for v in self.verdicts if v.ruling > Ruling.ALLOW and v not in self.active_verdicts]
+        if not looked:
+            plain = "Passed: no gate looked at it."
+        elif overruled:
+            plain = f"Passed: {_in_a_row(looked)} looked at it; what {_in_a_row(overruled)} found was cleared."
+        else:
+            plain = f"Passed: {_in_a_row(looked)} found nothing to hold it for."
+        rows = [
+            (f"{v.gate}:{v.rule}", v.ruling, [e.summary for e in v.evidence if not e.weighs])
+            for v in self.active_verdicts
+        ]
+        told = reasons_in_order(self.rule, Ruling.ALLOW, rows)
+        first = next((len(summaries) for name, _, summaries in rows if name == self.rule), 0) if overruled else 0
+        return (*told[:first], plain, *told[first:])
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,11 +113,11 @@ def show_decision(decision: Decision) -> None:
 
 
 def _deciding_reasons(decision: Decision) -> list[str]:
-    """The reasons: those of gates that object, strictest first, else that of the deciding gate; ``--json`` has all."""
-    objecting = [v for v in decision.active_verdicts if v.ruling > Ruling.ALLOW]
-    deciding = [v for v in decision.active_verdicts if f"{v.gate}:{v.rule}" == decision.rule]
-    shown = sorted(objecting, key=lambda v: -v.ruling) or deciding
-    return [e.summary for v in shown for e in v.evidence[:REASONS_SHOWN]]
+    """The reasons: those of gates that object, strictest first, else why it passed; ``--json`` has all."""
+    objecting = sorted((v for v in decision.active_verdicts if v.ruling > Ruling.ALLOW), key=lambda v: -v.ruling)
+    if not objecting:
+        return list(decision.reasons[:REASONS_SHOWN])
+    return [e.summary for v in objecting for e in v.evidence[:REASONS_SHOWN]]
 
 
 def _finish(context: CommandContext, decision: Decision) -> None:
