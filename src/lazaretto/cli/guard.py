@@ -117,7 +117,8 @@ def _deciding_reasons(decision: Decision) -> list[str]:
     objecting = sorted((v for v in decision.active_verdicts if v.ruling > Ruling.ALLOW), key=lambda v: -v.ruling)
     if not objecting:
         return list(decision.reasons[:REASONS_SHOWN])
-    return [e.summary for v in objecting for e in v.evidence[:REASONS_SHOWN]]
+    shown = (e for v in objecting for e in v.evidence[:REASONS_SHOWN] if not e.weighs or v.evidence[0].weighs)
+    return list(dict.fromkeys(e.summary for e in shown))
 
 
 def _finish(context: CommandContext, decision: Decision) -> None:
