@@ -34,7 +34,7 @@ NOT_WHOLE = (
     f"Not all of the text was read: it is past {HUGE:,} characters, or took more processor time than the policy gives "
     "one item (processor_s of its channel). Split it, raise that, or let a person read it."
 )
-"""What every gate says of a text that it did not read whole, so that a reader is told once."""
+"""The sentence of every gate on a text that it did not read whole: the same, so that people read it once."""
 
 MOST_PACE = 3.0
 """How many times slower than a quiet machine this one may be without reading less."""

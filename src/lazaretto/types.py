@@ -420,9 +420,9 @@ class Decision(NeitherTrueNorFalse):
             (f"{v.gate}:{v.rule}", v.ruling, [e.summary for e in v.evidence if not e.weighs])
             for v in self.active_verdicts
         ]
-        told = reasons_in_order(self.rule, Ruling.ALLOW, rows)
+        others = reasons_in_order(self.rule, Ruling.ALLOW, rows)
         first = next((len(summaries) for name, _, summaries in rows if name == self.rule), 0) if overruled else 0
-        return (*told[:first], plain, *told[first:])
+        return (*others[:first], plain, *others[first:])
 
 
 @dataclass(frozen=True, slots=True)
