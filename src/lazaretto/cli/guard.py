@@ -76,10 +76,11 @@ def _content(limits: Limits, text: str, file: Path | None, image: Path | None) -
         raise InputError("text", "is given twice, as text and by --file", "Give one of them")
     content: str | bytes = text
     if file is not None:
-        content = read_file(file, "file", limits.max_text_bytes)
+        content = read_file(file, "file", limits.max_text_bytes, "limits.max_text_bytes")
     elif text == "-":
         content = standard_input(limits.max_text_bytes)
-    return content, read_file(image, "image", limits.max_image_bytes) if image else None
+    picture = read_file(image, "image", limits.max_image_bytes, "limits.max_image_bytes") if image else None
+    return content, picture
 
 
 def one_text(words: str | None, text: str) -> str:

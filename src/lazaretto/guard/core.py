@@ -463,7 +463,7 @@ class Recorder:
         if rests_on is None:
             items = self._read_history.before_decision(name)
         else:
-            items = check_ids(rests_on, "rests_on", limits.max_results)
+            items = check_ids(rests_on, "rests_on", limits.max_results, "limits.max_results")
             if principal is not None:
                 require_known(self._ledger, items, "rests_on")
                 met = met_by(check_principal(principal), name, items, self._ledger)
