@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import replace
 from types import TracebackType
@@ -291,6 +291,13 @@ class Core:
         self.ledger.close()
 
 
+class Closed:
+    """The answer of closing, which may be awaited: it is done already."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield from ()
+
+
 class Lifecycle:
     """The guard's calls about itself."""
 
@@ -303,9 +310,11 @@ class Lifecycle:
         """
         return self._core.run(coroutine)
 
-    def close(self) -> None:
-        """Close threads and store; calls under way in other threads end with ``GuardClosed``."""
+    def close(self) -> Closed:
+        """Close threads and store; calls under way in other threads end with ``GuardClosed``. ``await guard.close()``
+        does the same; only ``async with`` lets the event loop go on meanwhile."""
         self._core.close()
+        return Closed()
 
     async def __aenter__(self) -> Self:
         return self
