@@ -10,10 +10,12 @@ import functools
 import time as _time
 import uuid
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any, Literal, NamedTuple
+
+from lazaretto.reasons import reasons_in_order, why_it_passed
 
 MACHINE = "lazaretto"
 """The signer of automatic releases of items that proved clean; every other release is a person's."""
@@ -312,25 +314,6 @@ class GateRun:
     detail: str = ""
 
 
-def reasons_in_order(
-    rule: str, ruling: Ruling, verdicts: Iterable[tuple[str, Ruling, Sequence[str]]]
-) -> tuple[str, ...]:
-    """The sentences that explain a ruling: of the verdict whose ``gate:rule`` decided first, then the strictest.
-
-    ``verdicts``: of each its ``gate:rule``, its ruling and its sentences. If the item is held, a verdict that
-    allows it explains nothing and is left out.
-    """
-    held = ruling > Ruling.WARN
-    counting = [verdict for verdict in verdicts if verdict[0] == rule or not held or verdict[1] > Ruling.ALLOW]
-    ordered = sorted(counting, key=lambda verdict: (verdict[0] != rule, -verdict[1]))
-    return tuple(dict.fromkeys(sentence for _, _, sentences in ordered for sentence in sentences))
-
-
-def _in_a_row(names: Iterable[str]) -> str:
-    *others, last = dict.fromkeys(names)
-    return f"{', '.join(others)} and {last}" if others else last
-
-
 class NeitherTrueNorFalse:
     """A record that an ``if`` refuses, because every object of it would count as true.
 
@@ -397,32 +380,19 @@ class Decision(NeitherTrueNorFalse):
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why, in sentences: the verdict that decided first, then the others. For a held item only verdicts
-        stricter than allow are quoted. An item that passes says so in one line, then what its reader has to know; how
-        gates weighed it stays in ``verdicts``."""
+        """Why, in sentences: the verdict that decided first, then the others; of a held item only those stricter than
+        allow. Where it passes, one line says which gates looked; how they weighed it stays in ``verdicts``."""
         ruling = self.ruling if self.would is None else self.would
-        if ruling is Ruling.ALLOW:
-            return self._why_it_passed()
-        counting = self.active_verdicts if ruling > Ruling.WARN else self.verdicts
-        rows = ((f"{v.gate}:{v.rule}", v.ruling, tuple(e.summary for e in v.evidence)) for v in counting)
-        return reasons_in_order(self.rule, ruling, rows)
-
-    def _why_it_passed(self) -> tuple[str, ...]:
-        looked = [run.gate for run in self.runs if run.status is RunStatus.RAN] or [v.gate for v in self.verdicts]
-        overruled = [v.gate for v in self.verdicts if v.ruling > Ruling.ALLOW and v not in self.active_verdicts]
-        if not looked:
-            plain = "Passed: no gate looked at it."
-        elif overruled:
-            plain = f"Passed: {_in_a_row(looked)} looked at it; what {_in_a_row(overruled)} found was cleared."
-        else:
-            plain = f"Passed: {_in_a_row(looked)} found nothing to hold it for."
+        passed, counting = ruling is Ruling.ALLOW, self.verdicts if ruling is Ruling.WARN else self.active_verdicts
         rows = [
-            (f"{v.gate}:{v.rule}", v.ruling, [e.summary for e in v.evidence if not e.weighs])
-            for v in self.active_verdicts
+            (f"{v.gate}:{v.rule}", v.ruling, [e.summary for e in v.evidence if not (passed and e.weighs)])
+            for v in counting
         ]
-        others = reasons_in_order(self.rule, Ruling.ALLOW, rows)
-        first = next((len(summaries) for name, _, summaries in rows if name == self.rule), 0) if overruled else 0
-        return (*others[:first], plain, *others[first:])
+        if not passed:
+            return reasons_in_order(self.rule, rows, held=ruling > Ruling.WARN)
+        looked = [run.gate for run in self.runs if run.status is RunStatus.RAN] or [v.gate for v in self.verdicts]
+        cleared = [v.gate for v in self.verdicts if v.ruling > Ruling.ALLOW and v not in counting]
+        return why_it_passed(self.rule, rows, looked=looked, cleared=cleared)
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,10 @@ def test_what_others_cleared_says_who_and_what() -> None:
     made = Decision(
         "it_1", Ruling.ALLOW, 0.1, (0.0, 0.3), "reader:settled", (doubt, clear), settled=("memory:gray",)
     )  # fmt: skip
-    assert made.reasons == ("Not harmful.", "Passed: memory and reader looked at it; what memory found was cleared.")
+    assert made.reasons == (
+        "Not harmful.",
+        "Passed: memory and reader looked at it, and the findings of memory were cleared.",
+    )
     assert Decision("it_1", Ruling.ALLOW, 0.5, (0.0, 1.0), "policy:no_gates").reasons == (
         "Passed: no gate looked at it.",
     )

@@ -35,7 +35,7 @@ def label(
     if label not in LABELS:
         fix = f"Use {' or '.join(LABELS)}"
         for swapped in LABELS.keys() & {*items}:
-            others = " ".join(one for one in (*items, label) if one != swapped)
+            others = " ".join(name for name in (*items, label) if name != swapped)
             fix = f"The ids come first: lazaretto label {others} {swapped} --by YOU"
         raise InputError("label", f"is {label!r}", fix)
     ids = _read_ids(items)
