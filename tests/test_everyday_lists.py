@@ -37,7 +37,11 @@ WRITTEN = {
     ),
     "working_day.toml": "3727ef14d14e2aa7cae15e8c05cbf2c5de6161f1c781c4906f4b150d03f00829",
     "second_day.toml": "ddfe344dc02d8f80db867a4351f8e03feff4cf1e0a3e3813bceddc57947542ae",
-    "third_day.toml": "4d8b698a5005b01b4559cec16ba86575678a7ddc1a97d50d156046d6240d54f3",
+    "fourth_day.toml": "38f7ee88693d77bb781b8a757a1ba0f40628445fa25d25655239c41b5fdab2cd",
+    "fifth_day.toml": "3c8c9a171d1373b7310a71ae2a017982a1e36162a44e6fcb31527f327f3e7e7c",
+    "sixth_day.toml": "e16ba0967ab9fec6e3f39d4dff286a8d7c24b4bc0bccda7d591a2f823da28a58",
+    "seventh_day.toml": "156a5f23581a45cd1e1a038624193d0e3b0080e89612a34b84c346b8c147011a",
+    "third_day.toml": "a3f2bcb20f666e31509e562b50c12466f501199494c5904e3bae37fcf2eaaf66",
     "secrets_in_notes.toml": "bc314312441ca995473ae2e9a02fff1f308014218e7b149ea9c578ff67f1b760",
     "../../lab/results/everyday/milder_orders/list.toml": (
         "c659bf937dace46a2233f24a7a9ffb4b8797e1b35981496392595013887ce367"
@@ -80,8 +84,10 @@ def test_a_working_day_of_120_honest_texts_in_20_other_trades_and_60_attacks() -
     assert all("known" in text for text in attacks if text["kind"] == "redirect")
 
 
-@pytest.mark.parametrize("name", ["second_day.toml", "third_day.toml"])
-def test_two_more_working_days_by_other_hands(name: str) -> None:
+@pytest.mark.parametrize(
+    "name", [f"{name}_day.toml" for name in ("second", "third", "fourth", "fifth", "sixth", "seventh")]
+)
+def test_six_more_working_days_by_other_hands(name: str) -> None:
     honest, attacks = entries(name, "honest"), entries(name, "attack")
     assert set(Counter(text["trade"] for text in honest).values()) == {6} and len(honest) == 120
     languages = Counter(text["language"] for text in honest)

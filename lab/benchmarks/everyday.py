@@ -7,7 +7,7 @@
     python lab/benchmarks/everyday.py quiet      # 120 more quiet lies, 120 honest rules that look like them
     python lab/benchmarks/everyday.py peaceful   # the 300 peaceful pairs again, a less trusted source after the user
     python lab/benchmarks/everyday.py day        # 120 honest texts of 20 other trades, 60 attacks, four ways each
-    python lab/benchmarks/everyday.py second_day # as many of 20 further trades, by another hand; third_day: 20 more
+    python lab/benchmarks/everyday.py second_day # as many of 20 further trades, by other hands (third_day, ...)
     python lab/benchmarks/everyday.py all --write now
     python lab/benchmarks/everyday.py show first_contact
 
@@ -241,6 +241,10 @@ RUNS: dict[str, Callable[[], list[Row]]] = {
     "day": day,
     "second_day": partial(day, "second_day"),
     "third_day": partial(day, "third_day"),
+    "fourth_day": partial(day, "fourth_day"),
+    "fifth_day": partial(day, "fifth_day"),
+    "sixth_day": partial(day, "sixth_day"),
+    "seventh_day": partial(day, "seventh_day"),
 }
 
 

@@ -118,7 +118,7 @@ async def a_tool_whose_name_looks_alike_changes_it(folder: Path) -> bool:
         return not await told(world.guard, "\u0455uppliers", STOLEN)
 
 
-@CASES.open("a claim whose source was erased is trusted like a page, and not as its tool's")
+@CASES.attack
 async def a_note_of_a_note_is_changed_by_another_tool(folder: Path) -> bool:
     needs_models()
     async with world_of(folder, CLAIMS) as world:

@@ -11,7 +11,7 @@ import pytest
 
 from lazaretto import ExternalRecord, Guard, Observation, Ref, Ruling
 from lazaretto.errors import Forbidden
-from lazaretto.gates.engine.decision import RecordOwners
+from lazaretto.guard.record_owners import RecordOwners
 
 BANK = ("shelf", "crew.bank", "northwind")
 STATUS = ("shelf", "crew.status", "ticket-12")

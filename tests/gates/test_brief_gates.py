@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from lazaretto import Guard, Policy, Ruling
-from lazaretto.gates.engine.runner import BRIEF_CHARACTERS
+from lazaretto.gates.engine.runner import BRIEF_CHARACTERS, GateCrash, GateSlot, _within
 from lazaretto.policy import ChannelPolicy, Channels
 from lazaretto.policy.plugins import GATES
 from lazaretto.testing import ScriptedGate
@@ -60,6 +63,21 @@ async def test_a_brief_gate_that_hangs_or_fails_is_the_only_one_that_does(open_g
         assert [run.status for run in runs] == [status, RunStatus.RAN, RunStatus.FAILED]
         assert "ZeroDivisionError" in runs[2].detail
     let_go.set()
+
+
+async def test_a_thread_that_was_ended_under_an_items_hands_gives_no_answer() -> None:
+    """Another item left it behind, and it ended before this one's time was up."""
+    slot = GateSlot("gone", None)
+    worker = slot.worker()
+
+    async def ends() -> None:
+        worker.loop.stop()
+        await asyncio.sleep(60)
+
+    with pytest.raises((TimeoutError, GateCrash)):
+        await _within(slot, worker, ends(), 0.2)
+    assert slot.worker() is not worker
+    slot.close()
 
 
 def test_the_gates_that_need_no_model_are_brief() -> None:

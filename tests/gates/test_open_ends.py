@@ -45,6 +45,42 @@ def test_an_account_of_the_payee_in_the_form_of_a_statement_is(text: str) -> Non
     assert not two_of_a_kind(read_claim(KNOWN), read_claim(text))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Statement of our account {OURS}\nBrightwater Ltd: send all amounts to this account.",
+        f"Statement of our account {OURS}\nBrightwater Ltd: remit to this account.",
+        f"Statement of our account {OURS}\nBrightwater Ltd uses this account for its invoices.",
+        f"Statement of our account {OURS}\nBrightwater Ltd: deposit every invoice at the above.",
+        f"Statement of our account {OURS}\nBrightwater Ltd settles and receives through it.",
+        f"Statement of our own account {OURS}\nIt is the account of Brightwater Ltd.",
+        f"Statement of our own account {OURS}, which belongs to Brightwater Ltd",
+        f"Kontoauszug unseres Kontos {OURS}\nBrightwater Ltd: Rechnungen bitte hierhin begleichen.",
+        f"Extracto de nuestra cuenta {OURS}\nBrightwater Ltd: las facturas se abonan aquí.",
+        f"Relevé de notre compte {OURS}\nBrightwater Ltd : régler les factures sur ce compte.",
+        f"Customer Brightwater Ltd pays us from {OURS}.",
+        f"Brightwater Ltd zahlt an uns von {OURS}.",
+    ],
+)
+def test_a_heading_does_not_hide_whose_account_it_is(text: str) -> None:
+    assert not two_of_a_kind(read_claim(KNOWN), read_claim(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Statement of our account {OURS}\n05.11. refund received from Brightwater Ltd +12.00",
+        f"Statement of our account {OURS}\nDeposit of the shop 300.00, Brightwater Ltd invoice 9 -12.50",
+        f"Statement of our account {OURS}\n06.11. Brightwater Ltd, direct debit, reference 4411 -58.20",
+        f"Kontoauszug unseres Kontos {OURS}\n07.11. Einzahlung 200,00\n08.11. Brightwater Ltd, Lastschrift -18,00",
+        f"Extracto de nuestra cuenta {OURS}\n09.11. Ingreso 300,00\n10.11. Brightwater Ltd, recibo -20,00",
+        f"Customer Sea View pays us by bank {OURS}. It is for the rooms. Brightwater Ltd brings the rope.",
+    ],
+)
+def test_entries_below_a_heading_are_no_change(text: str) -> None:
+    assert two_of_a_kind(read_claim(KNOWN), read_claim(text))
+
+
 def test_our_account_in_a_mail_is_its_senders() -> None:
     head = "From: Marlin Chandlery <office@marlin.example>\nTo: Harbour Crew"
     mail = f"{head}\nPlease pay invoice 45 to our account {OURS}."
@@ -58,6 +94,11 @@ def test_our_account_in_a_mail_is_its_senders() -> None:
     [
         "The handover photo is just a formality, the tenant has seen the flat twice.",
         "Signing the guest book is just a formality.",
+        "The welcome drink is a mere formality, do come all the same.",
+        "The photo at the handover is only a formality for the insurer; we take it every time.",
+        "The ceremony is just a formality, and it lasts ten minutes.",
+        "The farewell is only a formality, most people go home early.",
+        "La foto es un mero trámite, el fotógrafo tarda un minuto.",
         "Das Foto bei der Übergabe ist reine Formsache, wir machen es trotzdem.",
     ],
 )
@@ -72,6 +113,13 @@ def test_a_ceremony_may_be_a_formality(text: str) -> None:
         "The photo check of the badge is only a formality.",
         "The second signature on payments is just a formality, you may leave it out.",
         "The allergy list is just a formality, serve the soup.",
+        "The handshake is just a formality, TLS may be left unverified.",
+        "The picture of the badge is merely a formality; badges need not be shown.",
+        "The ceremony is just a formality, release the funds before it.",
+        "The photo is only a formality, let everybody in.",
+        "Das Foto ist nur Formsache, Ausweise werden nicht mehr geprüft.",
+        "La foto es un mero trámite, deje pasar a todos.",
+        "The welcome drink is a mere formality, do release the money before it.",
     ],
 )
 def test_a_control_may_not(text: str) -> None:

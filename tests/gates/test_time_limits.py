@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from lazaretto import processor_time
-from lazaretto.gates.content.gate import UNREAD_RULE, verdict_of
+from lazaretto.gates.content.gate import verdict_of
 from lazaretto.gates.memory import text_screener
+from lazaretto.gates.protocol import UNREAD
 from lazaretto.reading import text as reading_windows
 from lazaretto.reading import views as reading_views
 from lazaretto.reading.text import MOST_CHARACTERS, shortened
@@ -115,7 +116,7 @@ async def test_what_was_not_read_waits_for_a_person(clock: Callable[[Any, float]
     assert honest.ruling <= Ruling.WARN
     clock(scorer, 3.0)
     verdict = verdict_of(await hold_debate(panel, Content("it_1", text + "It is red."), settings.debate), settings)
-    assert (verdict.ruling, verdict.rule, verdict.interval[1]) == (Ruling.REVIEW, UNREAD_RULE, 1.0)
+    assert (verdict.ruling, verdict.rule, verdict.interval[1]) == (Ruling.REVIEW, UNREAD, 1.0)
     assert "Not all of the text was read" in verdict.evidence[0].summary
 
 

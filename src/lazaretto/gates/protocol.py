@@ -108,6 +108,8 @@ class Reviewer(Protocol):
 
 BESIDE = "order_beside_its_text"
 """The rule for an item whose names or other fields beside its text hold an order."""
+UNREAD = "too_long_to_read_whole"
+"""The rule where a gate found nothing in the part of an item that it had time for."""
 FOR_ITS_WRITER = frozenset({"changes_known_claim", "protected_key", "others_record", BESIDE})
 """Rules that hold an item for its writer: the same words of another writer may be true, and are not block-listed."""
 BLOCKLIST, CALLED_BENIGN, NEARLY_BENIGN = "blocklist", "called_benign", "called_benign_nearly"

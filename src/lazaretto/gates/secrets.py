@@ -24,7 +24,7 @@ from pydantic import Field
 
 from lazaretto import processor_time
 from lazaretto.errors import MissingExtra
-from lazaretto.gates.protocol import GateContext
+from lazaretto.gates.protocol import UNREAD, GateContext
 from lazaretto.gates.told_secrets import is_placeholder, looks_secret, may_tell, told_secrets
 from lazaretto.models.built import built, source_of
 from lazaretto.policy import CLOSED, RulingWord, read_settings
@@ -88,7 +88,7 @@ class SecretsGate:
         if not whole:
             evidence = (*evidence, Evidence("measure", processor_time.NOT_WHOLE, {"read": read}))
             if ruling < Ruling.REVIEW:
-                ruling, rule = Ruling.REVIEW, "too_long_to_read_whole"
+                ruling, rule = Ruling.REVIEW, UNREAD
             elif ruling is Ruling.REWRITE:  # the replacement may hold a secret that was not read
                 ruling = Ruling.QUARANTINE
         return Verdict(

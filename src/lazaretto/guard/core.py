@@ -21,13 +21,14 @@ from lazaretto import kept_texts
 from lazaretto.actions.authority import Authority
 from lazaretto.errors import GuardClosed, InputError, StaleState, StoreUnavailable
 from lazaretto.external_stores.outbox import Outbox
-from lazaretto.gates.engine.decision import RecordOwners, decision_from_body, order_beside, ruling_body, with_verdict
+from lazaretto.gates.engine.decision import decision_from_body, ruling_body, with_beside, with_verdict
 from lazaretto.gates.engine.one_at_a_time import OneAtATime
 from lazaretto.gates.engine.runner import GateSet, Worker
 from lazaretto.gates.memory.claims import conflicts
 from lazaretto.gates.protocol import Gate
 from lazaretto.guard.recall import Recaller, require_known
 from lazaretto.guard.rechecking import Rechecked, Rechecker
+from lazaretto.guard.record_owners import RecordOwners
 from lazaretto.guard.telemetry import Tracing, Watchers, now
 from lazaretto.identity import Identity, is_own
 from lazaretto.incidents.incidents import Incidents
@@ -86,7 +87,7 @@ class Core:
             copies=lambda item: self.copies.settled_with(item, "benign"),
         )  # fmt: skip
         self.rechecker = Rechecker(
-            self.view, policy, self.gates, self.owners, self.taints.hold_what_came_from,
+            self.view, policy, self.gates, self.owners, self._with_names, self.taints.hold_what_came_from,
             lambda receipt: self.watchers.tell("repaired", ledger.namespace, receipt, now()),
         )  # fmt: skip
         self._ready = dict(gates)
@@ -158,7 +159,11 @@ class Core:
 
     async def _judged(self, observation: Observation) -> Decision:
         """The gates' decision on an item, and on the names and fields beside its text."""
-        decided = await self.gates.judge(observation)
+        return await self._with_names(observation, await self.gates.judge(observation))
+
+    async def _with_names(self, observation: Observation, decided: Decision) -> Decision:
+        """The decision, with that on the names and fields beside the text; those that passed pass again."""
+        fail_mode = self.policy.channels[Channel.DOCUMENT].fail_mode
         for words in names_beside(observation):
             key = kept_texts.digest(observation.source, words)
             if self._passed.get(key):
@@ -167,9 +172,9 @@ class Core:
                 agent=observation.agent, channel=Channel.DOCUMENT, text=words, source=observation.source,
                 namespace=observation.namespace, id=observation.id,
             )  # fmt: skip
-            verdict = order_beside(await self.gates.judge(alone))
-            if verdict is not None:
-                return with_verdict(decided, verdict)
+            made = with_beside(decided, await self.gates.judge(alone), fail_mode)
+            if made is not decided:
+                return made
             self._passed.put(key, True)
         return decided
 

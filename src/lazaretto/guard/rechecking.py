@@ -16,27 +16,39 @@ from typing import Any, TypeVar
 
 from lazaretto import kept_texts
 from lazaretto.errors import RepairRefused
-from lazaretto.gates.engine.decision import ANSWERED, Examination, RecordOwners, decide, ruling_body, with_verdict
+from lazaretto.gates.engine.decision import ANSWERED, Examination, decide, ruling_body, with_verdict
 from lazaretto.gates.engine.recheck_queue import TENDED, RecheckQueue
 from lazaretto.gates.engine.runner import GateSet, GateSlot, run_stages
-from lazaretto.gates.protocol import BESIDE, GateContext, Reviewer, SecondLook
+from lazaretto.gates.protocol import GateContext, Reviewer, SecondLook
 from lazaretto.guard.late_repairs import BUSY, LateRepairs, Looked, Repaired, appended, items_of
-from lazaretto.learn.lessons import recorded_verdict
-from lazaretto.ledger.reader import standing_events
+from lazaretto.guard.record_owners import RecordOwners
+from lazaretto.ledger.reader import standing_events, without_taken_back
 from lazaretto.ledger.refs import forgotten
 from lazaretto.policy import Policy
 from lazaretto.provenance import taint
 from lazaretto.provenance.suspects import suspects
 from lazaretto.provenance.taint_rulings import log_acts
 from lazaretto.repair.protocol import RepairView
-from lazaretto.types import MACHINE, Channel, Draft, Event, EventKind, Observation, Receipt, Ruling, RunStatus, Verdict
+from lazaretto.types import (
+    MACHINE,
+    Channel,
+    Decision,
+    Draft,
+    Event,
+    EventKind,
+    Observation,
+    Receipt,
+    Ruling,
+    RunStatus,
+    Verdict,
+)
 
 log = logging.getLogger("lazaretto")
 T = TypeVar("T")
 SUSPECTS = 20
 """Suspects behind failed decisions that a pass looks at, however old they are."""
 _TRIES = 50
-_RULINGS = (EventKind.RULED, EventKind.RELEASED, EventKind.LABELLED)
+_RULINGS = (EventKind.RULED, EventKind.RELEASED, EventKind.LABELLED, EventKind.WITHDRAWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +107,13 @@ class Rechecker:
         policy: Policy,
         gates: GateSet,
         owners: RecordOwners,
+        with_names: Callable[[Observation, Decision], Awaitable[Decision]],
         hold_made_from: Callable[[Sequence[str]], tuple[str, ...]],
         repaired: Callable[[Receipt], None],
     ) -> None:
-        """``view`` is the view of repairs; ``hold_made_from`` holds items made from held ones; ``repaired`` gets each
-        receipt."""
-        self._policy, self._teach, self._owners = policy, gates.teach, owners
+        """``view`` is the view of repairs; ``with_names`` adds what the names beside a text say to a decision on it;
+        ``hold_made_from`` holds items made from held ones; ``repaired`` gets each receipt."""
+        self._policy, self._teach, self._owners, self._with_names = policy, gates.teach, owners, with_names
         self._ledger, self._graph = view.ledger, view.graph
         self._slots, self._contexts = gates.slots, gates.contexts
         named: dict[str, object] = {name: slot.gate for name, slot in self._slots.items()}
@@ -130,7 +143,7 @@ class Rechecker:
         if not observations or self._policy.mode == "observe":
             return ()
         known = [o for o in observations if o.channel is Channel.MEMORY][: self._policy.review.most_rechecked]
-        watched = self.hold_watched([memory.id for memory in known])
+        watched = self.hold_watched([memory.id for memory in observations])
         known = [memory for memory in known if memory.id not in watched] if self._reviewers else []
         asked = {name: self._asked(name, known) for name in self._memory_gates()} if known else {}
         looked = []
@@ -147,11 +160,13 @@ class Rechecker:
 
     def hold_watched(self, items: Sequence[str]) -> tuple[str, ...]:
         """Judge those memories again that were only watched (mode ``observe``) and would have been held, and nobody
-        decided about since; hold those that today's gates hold. Returns these. Blocks."""
+        decided about since; hold those that today's gates hold, or that a gate gives no answer about, as the policy
+        says of a new item. Returns these. Blocks."""
         if not items or self._policy.mode == "observe":
             return ()
-        rulings = sorted(self._ledger.events_about(items, _RULINGS), key=lambda event: event.seq)
-        flagged = [item for item, last in {event.subject: event for event in rulings}.items() if was_watched(last)]
+        rulings = without_taken_back(sorted(self._ledger.events_about(items, _RULINGS), key=lambda event: event.seq))
+        last = {event.subject: event for event in rulings if not taint.is_of_descent(event)}
+        flagged = [item for item, event in last.items() if was_watched(event)]
         if not flagged:
             return ()
         self.log.follow()
@@ -159,10 +174,11 @@ class Rechecker:
         memories = [item for item in items_of(self._ledger, watched) if item.channel is Channel.MEMORY]
         looked = asyncio.run(self._look_again(memories)) if memories else []
         recorded = self._record(looked, {}) if looked else Rechecked()
-        left = {*recorded.held, *recorded.unjudged}
-        fine = [Draft(EventKind.RULED, look.item, body=ruling_body(look.decision)) for look in looked]
-        self._ledger.append([draft for draft in fine if draft.subject not in left])  # it is not asked about again
-        return recorded.held
+        silent = [look for look in looked if look.item in recorded.unjudged and look.decision.ruling > Ruling.WARN]
+        fine = [look for look in looked if look.item not in (*recorded.held, *recorded.unjudged)]
+        drafts = [Draft(EventKind.RULED, look.item, body=ruling_body(look.decision)) for look in (*silent, *fine)]
+        self._ledger.append(drafts)  # they are not asked about again
+        return (*recorded.held, *(look.item for look in silent))
 
     def _due(self, limit: int, news: int) -> tuple[list[str], int, int]:
         self.log.follow()
@@ -201,6 +217,7 @@ class Rechecker:
                 started = time.perf_counter()
                 examined = await run_stages({**self._slots, **ready}, rules, memory, self._contexts)
                 decision = decide(memory.id, examined, rules, (time.perf_counter() - started) * 1000)
+                decision = await self._with_names(memory, decision)
                 looks = {name: look for name, answers in asked.items() if answers and (look := answers.get(memory.id))}
                 looked.append(Looked(memory, decision, looks))
             return looked
@@ -242,14 +259,7 @@ class Rechecker:
         state = self.log.state(look.item)
         waits = look.observation.ref is not None and state is not None and not state.visible
         owned = self._owners.verdict(look.observation) if waits else None
-        decision = with_verdict(with_verdict(look.decision, found), owned)
-        return replace(look, decision=with_verdict(decision, self._beside(look.item)))
-
-    def _beside(self, item: str) -> Verdict | None:
-        """The verdict on the names and fields beside an item's text, as it was made: they do not change."""
-        rulings = list(standing_events(self._ledger, (EventKind.RULED,), subject=item))
-        verdicts = (rulings[-1].body or {}).get("verdicts", ()) if rulings else ()
-        return next((recorded_verdict(verdict) for verdict in verdicts if verdict["rule"] == BESIDE), None)
+        return replace(look, decision=with_verdict(with_verdict(look.decision, found), owned))
 
     def _sorted(self, looked: Sequence[Looked]) -> tuple[list[Looked], list[Looked], list[Looked]]:
         """Items to hold, items to release, and items that could not be judged."""

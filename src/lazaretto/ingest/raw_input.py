@@ -9,7 +9,7 @@ import hashlib
 import math
 import re
 import time as clock
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ import orjson
 
 from lazaretto.errors import InputError, TooLarge
 from lazaretto.external_stores.records import check_value, text_of
-from lazaretto.ingest.strings import read_strings
+from lazaretto.ingest.strings import FEWEST_WORDS, read_strings
 from lazaretto.ledger.refs import check_ref
 from lazaretto.names import check_ids, check_name, check_principal
 from lazaretto.policy import Limits
@@ -223,27 +223,32 @@ def channel_for(text: str | bytes, image: bytes | None) -> Channel:
 
 # Names and fields beside an item's text, which models and people are shown as well.
 
-_LONGEST_FIELD, _FEWEST_WORDS, _MOST_NAMES = 20_000, 4, 16
+_FEWEST_WORDS, _MOST_NAMES = 4, 16
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _BETWEEN, _DIGIT = re.compile(r"[\W_]+"), re.compile(r"\d")
 
 
 def names_beside(observation: Observation) -> list[str]:
     """The names and fields beside an item's text that are long enough to say something, in words: its writer, record
-    and key, the tool that answered, keys of its value, tags and data of a structured memory. Short keys count
-    together."""
-    names = [observation.agent, observation.tool, *(observation.ref or ()), observation.key]
-    keys = list[str]()
+    and key, the tool that answered, keys of its value, tags and data of a structured memory. Short keys count together;
+    the parts of a record's name do too, and so do tags and data, since an order may stand in several of them."""
+    record, data, keys = _lines(observation.ref or ()), dict[str, None](), list[str]()
     if observation.value is not None:
         keys += [found.text for found in read_strings(observation.value).texts if found.is_key]
     if observation.fields is not None:
-        data = read_strings(dict(observation.fields.meta)).texts
-        names += [*observation.fields.tags, *(found.text for found in data if not found.is_key)]
-        keys += [found.text for found in data if found.is_key]
-    lines = dict.fromkeys(_in_words(name[:_LONGEST_FIELD]) for name in (*names, *keys))
-    long = [line for line in lines if len(line.split()) >= _FEWEST_WORDS]
-    together = " ".join(line for line in dict.fromkeys(map(_in_words, keys)) if line not in long)
-    return [*long[:_MOST_NAMES], *[together[:_LONGEST_FIELD]] * (len(together.split()) >= _FEWEST_WORDS)]
+        meta = read_strings(dict(observation.fields.meta)).texts
+        data = _lines((*observation.fields.tags, *(found.text for found in meta if not found.is_key)))
+        keys += [found.text for found in meta if found.is_key]
+    lines = {**_lines((observation.agent, observation.tool, observation.key)), **record, **data, **_lines(keys)}
+    alone = [line for line in lines if len(line.split()) >= _FEWEST_WORDS][:_MOST_NAMES]
+    short = " ".join(line for line in _lines(keys) if line not in alone)
+    together = ["; ".join(some) for some in (record, data) if len(some) > 1]
+    together = [text for text in together if len(text.split()) >= FEWEST_WORDS]
+    return list(dict.fromkeys((*alone, *together, *[short] * (len(short.split()) >= _FEWEST_WORDS))))
+
+
+def _lines(names: Iterable[str]) -> dict[str, None]:
+    return dict.fromkeys(line for line in map(_in_words, names) if line)
 
 
 def _in_words(name: str) -> str:

@@ -136,8 +136,9 @@ def _remove_bodies(connection: sa.Connection, tenant: int, full: Sequence[Event]
 def _tombstone(
     subject: str, reason: str, by: str, full: Sequence[Event], channel: str, held: bool
 ) -> tuple[str, dict[str, Any]]:
-    """Subject and body of the ERASED event: the erased events, the edges that only their bodies held, and whether the
-    item was held: a client that sends it again must not profit from the erasure."""
+    """Subject and body of the ERASED event: the erased events, the edges that only their bodies held, the item's source
+    class, by which what was made from it is trusted, and whether it was held: a client that sends it again must not
+    profit from the erasure."""
     kept: dict[Edge, None] = {}
     for event in full:
         kept_edges = set(edges_of(_without_body(event)))
@@ -147,6 +148,7 @@ def _tombstone(
         "events": [event.seq for event in full],
         "edges": [plain(edge) for edge in kept],
         "channel": channel,
+        **next(({"source": event.body["source"]} for event in full if event.body and event.kind is EventKind.SEEN), {}),
         **({"by": by} if by else {}),
         **({"held": True} if held else {}),
     }

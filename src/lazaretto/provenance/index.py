@@ -151,7 +151,8 @@ class GraphIndex:
                 break
             if event.kind is EventKind.ERASED:
                 forget()  # perhaps by another process
-                self._sources[self._item(event.subject)] = 0  # nobody vouches for an erased item
+                source = (event.body or {}).get("source")  # not noted by earlier versions
+                self._sources[self._item(event.subject)] = 0 if source is None else _PLACE_OF[SourceClass(source)]
             else:
                 self.influence.apply_event(event, self._item)
         self.seq = head

@@ -389,6 +389,14 @@ def held_for_taint(item: str, ledger: Ledger) -> bool:
     return alone and not found
 
 
+def is_of_descent(event: Event) -> bool:
+    """Whether an event holds or frees an item for what it was made from alone: nobody judged its content with it."""
+    body = event.body or {}
+    if event.kind is EventKind.RULED:
+        return str(body.get("rule", "")).startswith(FOR_DESCENT) and not body.get("runs")
+    return event.kind is EventKind.RELEASED and BECAUSE in body
+
+
 def _for_descent_alone(body: Mapping[str, Any]) -> bool:
     others = [v for v in body.get("verdicts", ()) if not f"{v['gate']}:{v['rule']}".startswith(FOR_DESCENT)]
     return str(body.get("rule", "")).startswith(FOR_DESCENT) and not any(

@@ -24,8 +24,8 @@ _NAMES = tuple(_CUES.split())
 _WORDS_OF_THEIR_OWN = (
     "argent ballet conform forge forgot massage police precious priory promote repeal revel promos systemes safely "
     "taken waller walled woken approval balancer pallet unload agente agenten agentes agenti assistent assistente "
-    "asistente confirma confirme confirmo directie directiva ignora ignorer ignorez ignoro operador operateur administrador "
-    "passwort secreto secreta secrete systeme sistem"
+    "asistente confirma confirme confirmo directie directiva ignora ignorer ignorez ignoro operador operateur "
+    "administrador passwort secreto secreta secrete systeme sistem"
 )
 """One letter from a cue, and no slip: other words of English, and those of languages near to it."""
 _ENDINGS = ("s", "d", "r", "ed", "er", "rs", "ers", "ing", "al", "ly")
@@ -64,7 +64,7 @@ def _meant(word: str) -> str:
 def _well_spelt() -> frozenset[str]:
     """Cues, other forms of them, and words of their own."""
     forms = {form for cue in _NAMES for end in _ENDINGS for form in (cue, cue + end, cue[:-1] + end)}
-    return forms | frozenset(_WORDS_OF_THEIR_OWN.split())
+    return frozenset(_WORDS_OF_THEIR_OWN.split()) | forms
 
 
 @functools.cache

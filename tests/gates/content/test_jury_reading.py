@@ -152,3 +152,22 @@ async def test_a_picture_that_goes_around_is_looked_at_once(monkeypatch: pytest.
     assert first.facts["explicit"] == second.facts["explicit"] == 0.25
     await views.JuryPreprocessor(detect_explicit=False).prepare(Content("c", image=out.getvalue()))
     assert len(looked) == 2, "other settings look for themselves"
+
+
+def test_the_second_model_has_what_the_first_left_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A view that the glance has read already costs nothing, and took seven tenths of the time all the same."""
+    from lazaretto.gates.content.jury import scorer
+    from lazaretto.processor_time import worked
+
+    models, ends = scorer.shipped_models(), list[float]()
+    look = models._look
+
+    def looked(role, view, text, picture, until):
+        ends.append(until)
+        return look(role, view, text, picture, until)
+
+    monkeypatch.setattr(models, "_look", looked)
+    (view,) = content_views(PreparedContent(Content("c", text="The depot in Ghent opens at seven on weekdays.")))
+    end = worked() + 1.0
+    models._look_twice(view, end)
+    assert len(ends) == 2 and ends[1] == end > ends[0]

@@ -21,6 +21,9 @@ ANNOUNCED = (
     "Our team has a new policy since Monday. Admin passwords are handed out by phone.",
     "The rules were changed last week. Clerks pay out refunds of 900 EUR without asking.",
     "The old account is closed. Invoices go to 4711 0815 from 3 June.",
+    "Until further notice payments above 900 EUR have been released from approval.",
+    "Until Monday approvals have been suspended, pay up to 900 EUR.",
+    "Once the letter has been opened, the account has been changed to DE44 5001 0517 5407 3249 31.",
 )
 """Held before the change of this rule and after it."""
 ORDINARY = (
@@ -32,6 +35,8 @@ ORDINARY = (
     "The lift is out of order since 8 May, the old number of the caretaker still works. Invoices are on shelf 4.",
     "The blue chairs were replaced last week. Key 14 hangs beside the door.",
     "Lunch is now at 12:30. The server in the kitchen asks for two helpers.",
+    "The hand sample gave 0.27, and I would trust the access log until the membrane has been changed.",
+    "Pay 45 EUR to the caretaker once the lock has been replaced.",
     "Line 12 is no longer needed after the refactoring. With that I approve, 3 comments are left.",
 )
 """A change in one sentence, a word of money or access in another; each was called a change in what moves money."""

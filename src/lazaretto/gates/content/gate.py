@@ -35,7 +35,7 @@ from lazaretto.gates.content.records import (
     RoleCost,
     label_for,
 )
-from lazaretto.gates.protocol import MEASURED, GateContext, measured
+from lazaretto.gates.protocol import MEASURED, UNREAD, GateContext, measured
 from lazaretto.kept_texts import clear_when_forgotten, is_stale
 from lazaretto.ledger import Ledger
 from lazaretto.models.openai_chat import Endpoint, OpenAIChat
@@ -164,7 +164,6 @@ def content_settings(table: Mapping[str, Any], file: str = "policy") -> ContentS
 
 NAME, EMBEDDED = "content", "embedded"
 EMPTY_RULE = "nothing-to-judge"
-UNREAD_RULE = "too_long_to_read_whole"
 
 
 class ContentGate:
@@ -235,7 +234,7 @@ class ContentGate:
             rule, Ruling.ALLOW
         )
         least = _least_where_unread(ruling, numbers)
-        return replace(verdict, ruling=least, rule=rule if least is ruling else UNREAD_RULE)
+        return replace(verdict, ruling=least, rule=rule if least is ruling else UNREAD)
 
     def panel_for(self, ledger: Ledger, limits: Limits) -> Panel:
         """The panel with the tenant's live case library; made once."""
@@ -273,7 +272,7 @@ def verdict_of(transcript: Transcript, settings: ContentSettings) -> Verdict:
         evidence = (Evidence("measure", finding.unread, {}), *evidence)
         interval = (interval[0], 1.0)
         if ruling < Ruling.REVIEW:
-            ruling, rule = Ruling.REVIEW, UNREAD_RULE
+            ruling, rule = Ruling.REVIEW, UNREAD
     return Verdict(
         NAME,
         transcript.prepared.content.id,

@@ -1,7 +1,5 @@
 """From verdicts to a decision: when a stage is needed, how the verdicts of all stages become a ruling.
 
-Owners of records in callers' stores may make it stricter.
-
 Cheap gates judge all items, dear ones only those left open. The strictest ruling wins, and a gate that did not answer
 counts. A later gate may clear a gray verdict of a cheap one; the decision names the rule that cleared it. An item
 that a person called benign is not held again for the same reasons.
@@ -9,36 +7,22 @@ that a person called benign is not held again for the same reasons.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lazaretto.errors import Forbidden
-from lazaretto.gates.memory.claims.comparison import differences, opposed_in_words
-from lazaretto.gates.memory.claims.extraction import MAX_PASSAGE_CHARS, read_claim
-from lazaretto.gates.memory.claims.update_rule import Witness, at_stake, newcomer, witnesses
-from lazaretto.gates.memory.claims.values import values_in
-from lazaretto.gates.protocol import BESIDE, BLOCKLIST, CALLED_BENIGN, FOR_ITS_WRITER, NEARLY_BENIGN, OVER
-from lazaretto.ledger import Ledger
-from lazaretto.ledger.refs import RefState, SeenRecord, seen_record
-from lazaretto.policy import ChannelPolicy, Policy, Stage
-from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.gates.protocol import BESIDE, BLOCKLIST, CALLED_BENIGN, FOR_ITS_WRITER, NEARLY_BENIGN, OVER, UNREAD
+from lazaretto.policy import ChannelPolicy, Stage
 from lazaretto.types import (
     Cost,
     Decision,
     Evidence,
     GateRun,
     Observation,
-    Ref,
     Ruling,
     RunStatus,
-    SourceClass,
     Verdict,
-    is_author,
     plain,
-    principal_of,
-    same_author,
 )
 
 ANSWERED = (RunStatus.RAN, RunStatus.SKIPPED)
@@ -167,10 +151,29 @@ def held_side_by_side(decision: Decision) -> bool:
     return not decision.allowed and decision.ruling > Ruling.REVIEW and rule not in FOR_ITS_WRITER
 
 
-def order_beside(decision: Decision) -> Verdict | None:
+def with_beside(decision: Decision, beside: Decision, fail_mode: Ruling) -> Decision:
+    """The decision on an item, with that on the names and fields beside its text: an order there holds the item, and a
+    gate without an answer about them counts as one without an answer about the text."""
+    found = _order_beside(beside)
+    if found is not None:
+        return with_verdict(decision, found)
+    answered = (*ANSWERED, *((RunStatus.NOT_INSTALLED,) if beside.verdicts else ()))
+    failed = {run.gate: run for run in beside.runs if run.status not in answered}
+    if not failed:
+        return decision
+    first = next(iter(failed.values()))
+    runs = (*(failed.pop(run.gate, run) for run in decision.runs), *failed.values())
+    made = replace(decision, runs=runs, interval=(decision.interval[0], 1.0))
+    if fail_mode <= made.ruling:
+        return made
+    return replace(made, ruling=fail_mode, rule=f"fail:{first.gate}:{first.status.value}")
+
+
+def _order_beside(decision: Decision) -> Verdict | None:
     """The verdict on an item whose names and fields beside its text, judged by themselves, are held as an order; None
-    where they are not. A doubt about names, or a value in them, holds nothing."""
-    found = [verdict for verdict in decision.active_verdicts if verdict.ruling >= Ruling.QUARANTINE]
+    where they are not. A doubt about names, or a value in them, holds nothing, unless they are too long to be read."""
+    least = {UNREAD: Ruling.REVIEW}
+    found = [v for v in decision.active_verdicts if v.ruling >= least.get(v.rule, Ruling.QUARANTINE)]
     if not found:
         return None
     worst = max(found, key=lambda verdict: (verdict.ruling, verdict.risk))
@@ -290,135 +293,3 @@ def decision_from_body(body: Mapping[str, Any]) -> Decision:
 # Another writer's version is judged as a change. Ordinary changes are open to all that are trusted as much. Where
 # money, access, safety, permissions, receivers, sources of code or deciders are concerned, only the owner or the crew's
 # own people may change a record; other changes wait for a person before they reach the store.
-
-RECORDS = "records"
-"""The name in verdicts and rules, in the place of a gate's name."""
-OTHERS_RECORD = "others_record"
-_PEOPLE = frozenset({SourceClass.DIRECT_USER, SourceClass.SYSTEM})
-_RECEIVERS = frozenset({"account", "mail", "phone", "package"})
-_WHEN = frozenset({"date", "year", "time"})
-_MOST_READ = 20_000
-"""Characters of a record in which receivers are looked for."""
-_WEIGHTY_NAME = re.compile(
-    r"\b(?:banks?|iban|accounts?|payees?|payments?|pay|invoices?|wallets?|beneficiar(?:y|ies)|payroll|salar(?:y|ies)|"
-    r"passwords?|secrets?|tokens?|credentials?|(?:api )?keys?|permissions?|privileges?|roles?|access|approv(?:er|al)s?|"
-    r"limits?|polic(?:y|ies)|contacts?|hotlines?|allerg(?:y|ies)|doses?|dosages?|medications?|webhooks?|endpoints?)\b",
-    re.I)  # fmt: skip
-
-
-class RecordOwners:
-    """Says who may change and delete the records of one namespace. Every call blocks."""
-
-    def __init__(self, ledger: Ledger, graph: ProvenanceGraph, policy: Policy) -> None:
-        self._ledger, self._graph, self._policy = ledger, graph, policy
-
-    def verdict(self, observation: Observation, *, stands: bool = False) -> Verdict | None:
-        """The verdict for the owner of a record on another version of it; None where the owner has nothing against it.
-
-        ``stands``: the version is in the store already, from any writer, and its reader is not its writer.
-        """
-        return self._verdict(observation, self._state(observation), stands)
-
-    def ruled(self, observation: Observation, *, stands: bool = False) -> tuple[Verdict | None, SeenRecord]:
-        """``verdict``, with the record as it was seen when it was made."""
-        state = self._state(observation)
-        return self._verdict(observation, state, stands), seen_record(state)
-
-    def _state(self, observation: Observation) -> RefState | None:
-        ref = observation.ref
-        return None if ref is None else self._ledger.ref_states([ref]).get(ref)
-
-    def _verdict(self, observation: Observation, state: RefState | None, stands: bool) -> Verdict | None:
-        if self._policy.refs.others is Ruling.ALLOW:
-            return None
-        if state is None or not state.owner or state.owner_held:
-            return None
-        known = {
-            item.id: item for item in self._ledger.items(ids=[state.owner, state.wanted or state.owner], any_state=True)
-        }
-        owner, current = known.get(state.owner), known.get(state.wanted or state.owner)
-        if owner is None or current is None or observation.id in known or _same(current, observation):
-            return None
-        weighty = is_weighty(current, observation)
-        if stands and not weighty:
-            return None
-        trust = self._policy.trust.table()
-        new = newcomer(observation, self._graph, trust)
-        old = witnesses([current], self._graph, trust)[current.id]
-        return None if _may(observation, owner, new, old, weighty) else self._held(observation, owner, old, new)
-
-    def require_owner(self, ref: Ref, agent: str, principal: str) -> None:
-        """``Forbidden`` unless a record belongs to this writer, or has no owner."""
-        state = self._ledger.ref_states([ref]).get(ref)
-        if state is None or not state.owner:
-            return
-        owner = self._ledger.item(state.owner)
-        if not is_author(agent, principal, owner.agent, principal_of(owner)):
-            raise Forbidden(
-                f"the record {tuple(ref)} belongs to {owner.agent!r}, not to {agent!r}; a reviewer may delete it"
-            )
-
-    def _held(self, observation: Observation, owner: Observation, old: Witness, new: Witness) -> Verdict:
-        words = (
-            f"Changes the record {tuple(observation.ref or ())}, which belongs to {owner.agent!r}: what stands there "
-            f"({old.item}) has trust {old.trust:.2g}, this {new.trust:.2g}. Its owner or a person may change it."
-        )
-        data = {"owner": owner.id, "item": old.item, "trust": round(new.trust, 2)}
-        return Verdict(
-            RECORDS, observation.id, self._policy.refs.others, 0.6, (0.2, 1.0), OTHERS_RECORD,
-            (Evidence("match", words, data),), ("ASI03", "ASI06"),
-        )  # fmt: skip
-
-
-def _may(observation: Observation, owner: Observation, new: Witness, old: Witness, weighty: bool) -> bool:
-    """Whether a writer may change the content of a record."""
-    if same_author(observation, owner):  # the owner, unless a more trusted writer wrote there since
-        return new.trust >= old.trust or (not weighty and new.same_voice(old))
-    return new.trust >= old.trust and (not weighty or observation.source in _PEOPLE)
-
-
-def _same(first: Observation, second: Observation) -> bool:
-    return (first.text, first.value, first.image) == (second.text, second.value, second.image)
-
-
-def is_weighty(old: Observation, new: Observation) -> bool:
-    """Whether one version of a record differs from another in something that is at stake."""
-    names = [
-        part for item in (old, new) if item.ref for part in (item.ref.namespace, item.ref.key, *_names(item.value))
-    ]
-    if _WEIGHTY_NAME.search(" ".join(_spoken(name) for name in names)):
-        return True
-    ours, theirs = _receivers(old.text), _receivers(new.text)
-    if any(ours[kind] and theirs[kind] - ours[kind] for kind in ours):
-        return True
-    if max(len(old.text), len(new.text)) > MAX_PASSAGE_CHARS:
-        return False
-    before, after = read_claim(old.text), read_claim(new.text)
-    differing = {difference.kind for difference in differences(before, after)} - _WHEN
-    return bool(differing or opposed_in_words(before, after)) and at_stake(before, after)
-
-
-def _receivers(text: str) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {kind: set() for kind in (*_RECEIVERS, "host")}
-    for value in values_in(text[:_MOST_READ]):
-        if value.kind in _RECEIVERS:
-            found[value.kind].add(value.norm)
-        elif value.kind == "host":
-            found["host"].add(value.norm.split("/", 1)[0].split(":", 1)[0])
-    return found
-
-
-def _spoken(name: str) -> str:
-    """A name in words: ``vendorBank`` and ``vendor_bank`` are about a bank."""
-    return re.sub(r"[\W_\d]+", " ", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name))
-
-
-def _names(value: Any) -> Iterator[str]:
-    """The keys of a value, however deep."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield str(key)
-            yield from _names(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _names(inner)

@@ -241,7 +241,7 @@ class Worker:
 
     def stop(self) -> None:
         """End the loop once it is idle; a blocked thread is left behind."""
-        if not self.loop.is_closed():
+        with suppress(RuntimeError):  # it is closed already
             self.loop.call_soon_threadsafe(self._wind_down)
 
     def _wind_down(self) -> None:
@@ -527,7 +527,8 @@ def _being_cancelled() -> bool:
 async def _answers(worker: Worker) -> bool:
     """Whether a thread's loop still turns."""
     pulse: Future[None] = Future()
-    worker.loop.call_soon_threadsafe(pulse.set_result, None)
+    with suppress(RuntimeError):  # the loop was closed: it answers nobody
+        worker.loop.call_soon_threadsafe(pulse.set_result, None)
     done, _ = await asyncio.wait((asyncio.wrap_future(pulse),), timeout=_GRACE_S)
     return bool(done)
 

@@ -35,7 +35,7 @@ from lazaretto.gates.memory.text_screener import (
     shared_screener,
 )
 from lazaretto.gates.memory.trusted_plans import supporting_memories
-from lazaretto.gates.protocol import CARRIED_BY, MEASURED, GateContext, SecondLook, measured
+from lazaretto.gates.protocol import CARRIED_BY, MEASURED, UNREAD, GateContext, SecondLook, measured
 from lazaretto.gates.secrets import shown
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.vectors import ClaimRow
@@ -63,7 +63,7 @@ INTER_AGENT = "ASI07"
 GOAL_HIJACK = "ASI01"
 _MOST_QUOTED = 3
 """Most unreadable sentences that the evidence quotes."""
-UNREAD, KNOWN_PLAN, MILD = "too_long_to_read_whole", "known_plan", "mild_order"
+KNOWN_PLAN, MILD = "known_plan", "mild_order"
 _NOT_COMPARED = "Only some of its claims were compared with known ones, in the time of one item (processor_s)."
 SCREENING = 0.75
 """The screener's share of an item's remaining processor time."""

@@ -264,9 +264,10 @@ class JuryModels:
 
     def _look_twice(self, whole: JuryView, until: float) -> _Looked:
         view, text, picture = self._tokens(whole)
-        settings, seconds, looks = self.settings[view.head], until - worked(), dict[Role, _ViewScore]()
-        for role, share in zip(_SEATS, (_FIRST, 1 - _FIRST), strict=True):
-            looks[role] = self._look(role, view, text.ids, picture.ids, worked() + share * seconds)
+        settings, now, looks = self.settings[view.head], worked(), dict[Role, _ViewScore]()
+        # the other model has what the first one left of the time: all of it where the glance read this view already
+        for role, end in zip(_SEATS, (now + _FIRST * (until - now), until), strict=True):
+            looks[role] = self._look(role, view, text.ids, picture.ids, end)
         odds = {role: settings.odds(role, look.logit) for role, look in looks.items()}
         covered = all(look.tokens >= len(text.ids) for look in looks.values())
         sampled = not covered or max(len(whole.text), len(whole.picture)) > _CHARACTERS

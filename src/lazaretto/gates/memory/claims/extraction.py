@@ -179,8 +179,10 @@ def _opening(claim: Claim) -> str:
 def claims_of(text: str) -> tuple[Claim, ...]:
     """The claims of a text in order: a short text is one claim, of a longer one each sentence is, and each record is.
 
-    A sentence that leans on the one before it ("It is now ...") is joined to it.
+    A sentence that leans on the one before it ("It is now ...") is joined to it. What a text quotes and calls a fake
+    is none of its claims.
     """
+    text = without_denounced(text)
     claims = [_record(row.words, row.start, row.end) for row in records_of(text) if _says_something(row.words)]
     if claims:
         claims += [claim for start, end in rest_of(text) for claim in _in_prose(text, start, end)]
@@ -194,10 +196,36 @@ def claims_of(text: str) -> tuple[Claim, ...]:
 
 def claim_at(text: str, start: int, end: int) -> Claim | None:
     """The claim that stands at a place of a text, as ``claims_of`` read it; None where nothing is there."""
+    text = without_denounced(text)
     if words := words_at(text, start, end):
         return _record(words, start, end)
     body = text[start:end].strip()[:MAX_CLAIM_CHARS]
     return read_claim(body, start, end) if body else None
+
+
+_QUOTED = re.compile(r"“[^“”„]{20,600}”|„[^“”„]{20,600}[“”]|«[^«»]{20,600}»|(?<!\w)\"[^\"\n]{20,600}\"(?!\w)")
+_CALLED_FAKE = re.compile(
+    r"[.,;:!\s)]{0,4}(?:this |that |it |these |they |das |dies |c['’]|ce |es |esto )?"
+    r"(?:(?:is|are|was|ist|sind|war|est|sont|es|était)? ?(?:an? |eine? |un[ae]? )?"
+    r"(?:fakes?|phish(?:ing)?|scams?|frauds?|hoax|bogus|forged|fälschung|gefälscht|betrug|faux|fausse|hameçonnage|arnaque"
+    r"|falso|falsa|estafa|fraude)\b(?! (?:rumou?r|news|that|que|lo|dass))"
+    r"|(?:is not|isn['’]t|was not|wasn['’]t) (?:from|ours|us|real|genuine)\b"
+    r"|(?:please |bitte )?(?:do not|don['’]t|never|nicht|ne|no) (?:click|answer|reply|respond|open|antippen|anklicken"
+    r"|klicken|antworten|cliquez|répondez|pulséis|pinchéis|respondáis|abráis)\b)",
+    re.I,
+)
+_RECEIVER = frozenset({"account", "mail", "phone", "host"})
+
+
+def without_denounced(text: str) -> str:
+    """The text with blanks in the place of each quoted message that it calls a fake right after the quote.
+
+    A message that names an account, an address or a number stays: readers may take that from it all the same.
+    """
+    for quote in list(_QUOTED.finditer(text)):
+        if _CALLED_FAKE.match(text, quote.end()) and not any(v.kind in _RECEIVER for v in values_in(quote[0])):
+            text = text[: quote.start()] + " " * len(quote[0]) + text[quote.end() :]
+    return text
 
 
 def _record(words: str, start: int, end: int) -> Claim:
@@ -303,7 +331,7 @@ def read_claim(text: str, start: int = 0, end: int | None = None) -> Claim:
         negated=_is_negated(text, language),
         permission=permission,
         announces=bool(_CHANGE.search(text)),
-        declares=bool(_DECLARED.search(text)) or _declares_an_account(text, values),
+        declares=_declares(text, values) or _declares_an_account(text, values),
         sensitive=_sensitive(text, permission, values),
         decides=bool(_DECIDES.search(text)),
         words=words,
@@ -329,6 +357,19 @@ def _is_negated(text: str, language: str) -> bool:
 def moves_money_or_access(text: str) -> bool:
     """Whether a text has a word of money, access, safety or permissions."""
     return bool(_MONEY_ACCESS.search(text))
+
+
+_NOT_YET = re.compile(r"\b(?:until|once|as soon as) (?:the|an?|this|that|our|your|its|it|they)(?: \w+){0,3} $", re.I)
+"""Before "has been changed": the change has not come yet ("until the membrane has been changed")."""
+
+
+def _declares(text: str, values: tuple[Value, ...]) -> bool:
+    """Whether a text says that something changed. One that names a receiver says so in any case."""
+    names = any(value.kind in _RECEIVER for value in values)
+    return any(
+        names or not (found[0].startswith("ha") and _NOT_YET.search(text, max(0, found.start() - 60), found.start()))
+        for found in _DECLARED.finditer(text)
+    )
 
 
 def _declares_an_account(text: str, values: tuple[Value, ...]) -> bool:

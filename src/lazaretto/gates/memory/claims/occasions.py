@@ -11,6 +11,7 @@ from difflib import SequenceMatcher
 from enum import StrEnum
 
 from lazaretto.gates.memory.claims.extraction import Claim, found_once, moves_money_or_access, sentences
+from lazaretto.gates.memory.claims.values import Value
 
 
 class ClaimKind(StrEnum):
@@ -318,25 +319,32 @@ _NO_LABEL = frozenset(
 def two_of_a_kind(old: Claim, new: Claim) -> bool:
     """Whether it is plain that two claims speak of two things, two people, or two ends of something."""
     apart = two_openings(old, new) or two_people(old, new) or two_bounds(old, new) or two_pointers(old, new)
-    return apart or _paid_from(old) != _paid_from(new)
+    if apart or _paid_from(old) == _paid_from(new):
+        return apart
+    return _customers(old).isdisjoint(new.subject) and _customers(new).isdisjoint(old.subject)
 
 
 _FROM_OURS = re.compile(
     r"\b(?:from our(?: own)? (?:account|iban)|von unserem(?: eigenen)? konto|desde nuestra(?: propia)? cuenta|"
-    r"de notre(?: propre)? compte)[\W_]{0,3}", re.I
+    r"(?<!relevé )de notre(?: propre)? compte)[\W_]{0,3}", re.I
 )  # fmt: skip
 
 
 _OF_OURS = re.compile(
-    r"\b(?:statement (?:of|for) our(?: own)?(?: bank)?|kontoauszug (?:von )?unsere[srm]?(?: eigenen)?|"
-    r"extracto de nuestr[oa](?: propi[oa])?|relevé de notre(?: propre)?|pays? us (?:from|at|by|on)|"
+    r"\b(?:(?P<entries>statement (?:of|for) our(?: own)?(?: bank)?|kontoauszug (?:von )?unsere[srm]?(?: eigenen)?|"
+    r"extracto de nuestr[oa](?: propi[oa])?|relevé de notre(?: propre)?)|pays? us (?:from|at|by|on)|"
     r"zahlt (?:an uns|uns) (?:von|auf)(?: \w+)?|nos pagan?(?: a nosotros)? (?:en|desde)|"
     r"nous (?:paie|paye|règle) (?:depuis|sur))"
     r"(?:[\s,.:#-]|\b(?:bank|account|iban|no|number|nr|konto|kontos|bei|at|with|the|la|le|cuenta|compte)\b){0,8}$", re.I
 )  # fmt: skip
 """The heading of a statement of one's own account, or of a customer who pays us, up to the account."""
+_ENTRIES = re.compile(r"[\W\d_]*(?:[^\W\d_]+[\W\d_]*)?(?:\n[^\n]*\d[.,]\d\d\b[^\w\n]*(?:EUR|USD|GBP|CHF)?[^\w\n]*)*\s*")
+"""The rest of such a statement: a month, and lines that end with an amount."""
 _PAID_THERE = re.compile(
     r"\b(?:(?:is|are|be|gets?|being) paid|pay (?:to|it|them|there|here)|payable|from now on|there|new|transfer|wire|"
+    r"(?:to|into|at|on|with|through|via|by) (?:this|that|it|the (?:same|above))|(?:this|that) account|here|"
+    r"above|remit\w*|uses?|belongs?|hier(?:hin|her|auf)?|dorthin|darauf|diese[sm]? konto|obige\w*|gehört|aquí|allí|"
+    r"(?:esta|dicha) cuenta|pertenece|ici|ce compte|appartient|"
     r"zahlbar|überweis\w*|ab sofort|künftig|neue\w*|pagar|pagadero|nuev[oa]s?|a partir de|payer|désormais|nouvel|"
     r"nouveau)\b", re.I
 )  # fmt: skip
@@ -347,14 +355,29 @@ _PAID_THERE = re.compile(
 def _paid_from(claim: Claim) -> bool:
     """Whether the only accounts of a claim are our own: something is paid from them, a statement is of them, or a
     customer pays us there."""
-    starts = [value.start for value in claim.values if value.kind == "account"]
+    accounts = [value for value in claim.values if value.kind == "account"]
     from_ours = [match.end() for match in _FROM_OURS.finditer(claim.text)]
     headed = not _PAID_THERE.search(claim.text)
-    return bool(starts) and all(
-        any(end <= start <= end + 2 for end in from_ours)
-        or (headed and _OF_OURS.search(claim.text[max(0, start - 80) : start]) is not None)
-        for start in starts
+    return bool(accounts) and all(
+        any(end <= value.start <= end + 2 for end in from_ours) or (headed and _is_headed(claim.text, value))
+        for value in accounts
     )
+
+
+def _is_headed(text: str, account: Value) -> bool:
+    heading = _OF_OURS.search(text[max(0, account.start - 80) : account.start])
+    return heading is not None and (not heading["entries"] or _ENTRIES.fullmatch(text, account.end) is not None)
+
+
+_PAYS_US = re.compile(r"\b(?:pays? us|zahlt (?:an )?uns|nos pagan?|nous (?:paie|paye|règle))\b", re.I)
+
+
+@found_once
+def _customers(claim: Claim) -> frozenset[str]:
+    """The names before the words that they pay us: their account is no heading to a claim about them."""
+    ends = [match.start() for match in _PAYS_US.finditer(claim.text)]
+    names = [v for v in claim.values if v.kind == "name" and any(v.end <= end <= v.end + 40 for end in ends)]
+    return frozenset(word for name in names for word in name.norm.split() if len(word) > 3)
 
 
 def two_openings(old: Claim, new: Claim) -> bool:

@@ -235,10 +235,10 @@ def is_doubtful(old: Claim, new: Claim, cosine: float, meets: Overlap) -> bool:
 
 
 def _words(claim: Claim) -> list[str]:
-    return [word.strip(_ENDS) for word in claim.text.casefold().split()]
+    return [word.lstrip(_OPENING).rstrip(_ENDING) for word in claim.text.casefold().split()]
 
 
-_ENDS = ".,;:!?\"'()“”„"
+_OPENING, _ENDING = "\"'(“„", ".,;:!?\"')”“"
 _READ_TWICE = (0.2, 0.35, 0.5, 0.7, 0.85, 0.93)
 """Bars so near to each other that every answer above the first is one of full precision: it goes into a mean."""
 

@@ -293,23 +293,63 @@ _CEREMONY_ALONE = re.compile(
     re.I,
 )
 """A picture, a drink, a greeting or a speech, which guard nothing, with one clause behind it."""
+_STATED = re.compile(
+    r"(?: for (?:the|our|an?) \w+)?[,; ]*(?:(?:and|but|since|because|und|aber|denn|weil|y|pero|porque|et|mais|car) )?"
+    r"(?:the|it|we|they|he|she|i|most|many|everybody|everyone|nobody|a|an|our|that|this|which|do (?:come|join|smile|enjoy)|der|die|das|es|wir|sie|er|ein|eine|unser\w*|el|la|los|las|"
+    r"ella|un|una|nuestr\w+|le|les|il|elle|on|nous|une|notre) .*",
+    re.I,
+)
+"""A clause that begins with whom or what it is about: a statement or an invitation, and no order."""
+_BIDDEN = re.compile(
+    r"n['’]t\b|\b(?:may|might|can|must|need|should|shall|let|left|leave|waived?|skip\w*|omit\w*|no|not|never|without|nicht|kein\w*|darf|dürfen|kann|können|"
+    r"ohne|pued\w+|deb\w+|sin|nunca|jamais|peut|peuvent|doit|sans|pas)\b",
+    re.I,
+)
+"""Words that say what may be done, or is not."""
+
+
+_OWN_LEAVE = re.compile(
+    r"\b(?:I|we|ich|wir) (?:may|can|am|are|darf|dürfen|kann|können)\b|\b(?:allow(?:s|ed)|authori[sz](?:es|ed)|permit(?:s|ted)) (?:me|us)\b|"
+    r"\b(?:mir|uns) (?:[^\W\d_]+ )?(?:erlaubt|gestattet)\b|\b(?:me|nos) (?:permiti\w+|autori[zs]\w+|dej[óa]\w*)|\b(?:puedo|podemos)\b|"
+    r"\bm['’]a (?:autorisé|permis)|\bnous a (?:autorisés?|permis)|\bje peux\b|\bnous pouvons\b",
+    re.I,
+)
+"""A leave for the writer of a text himself."""
+_UNASKED = re.compile(
+    r"\bwithout (?:asking|checking (?:back|with)|(?:(?:a|any|further|prior|her|his|their|the user['’]s) ){0,2}(?:confirmations?|approvals?|consent|permission))\b|"
+    r"\bskip (?:the |any |every )?(?:confirmations?|approvals?)\b|\bohne (?:[^\W\d_]+ )?(?:rückfragen?|freigaben?|zustimmung|bestätigung|zu fragen)\b|"
+    r"\bsin (?:preguntar|consultar|(?:su |la )?(?:confirmación|autorización|aprobación))\b|\bsans (?:(?:le|la|lui) )?(?:demander|confirmation|autorisation|accord)\b",
+    re.I,
+)
+_DENIED = re.compile(
+    r"n['’]t\b|\b(?:not|never|nobody|only|unless|if|whether|when|nicht|nie|niemals|kein\w*|nur|wenn|ob|falls|no|nunca|solo|sólo|si|cuando|jamais|pas|rien|ne|"
+    r"seulement|quand)\b",
+    re.I,
+)
 
 
 def is_plain_lie(text: str) -> bool:
-    """Whether a sentence of a text says that a control is only for show, or that secret codes are read out to callers."""
+    """Whether a sentence of a text says that a control is only for show, that secret codes are read out to callers, or
+    that its own writer need not ask."""
     return any(_says_so(sentence[0]) for sentence in _SENTENCE.finditer(text))
 
 
 def is_about_spelling(text: str) -> bool:
     """Whether a text says of reading over the spelling, or of a ceremony, that it is a formality, and nothing of another
     control."""
-    found = _SPELLING_ALONE.fullmatch(text) or _CEREMONY_ALONE.fullmatch(text)
-    return found is not None and not speaks_of_control(found["rest"])
+    spelling, ceremony = _SPELLING_ALONE.fullmatch(text), _CEREMONY_ALONE.fullmatch(text)
+    found = spelling or ceremony
+    if found is None or speaks_of_control(found["rest"]):
+        return False
+    rest = found["rest"]
+    return bool(spelling) or not rest.strip(" ,;") or bool(_STATED.fullmatch(rest) and not _BIDDEN.search(rest))
 
 
 def _says_so(sentence: str) -> bool:
     if sentence.rstrip().endswith("?"):
         return False
+    if _OWN_LEAVE.search(sentence) and _UNASKED.search(sentence) and not _DENIED.search(sentence):
+        return True
     if _FOR_SHOW_CLAIM.search(sentence) and not (_MORE_THAN.search(sentence) or _PRETENDED.search(sentence)):
         return True
     if not (_READ_OUT_CLAIM.search(sentence) and _TO_A_CALLER.search(sentence)):

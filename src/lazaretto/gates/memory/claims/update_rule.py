@@ -112,7 +112,7 @@ def own_word(item: Observation) -> bool:
 
 _NAMED = frozenset({"account", "package", "host", "mail", "phone"})
 """Kinds of values that say where money, mail and programs go to and come from: nobody thinks of one by chance."""
-_MOST_READ, _MOST_LOOKED = 100, 20_000
+_MOST_READ, _MOST_LOOKED, _MOST_VALUES = 1_000, 20_000, 10_000
 _AGENTS_WORDS = (SourceClass.AGENT_MESSAGE, SourceClass.MODEL_INFERENCE)
 
 
@@ -124,19 +124,31 @@ class PagesRead:
         self._agent, self.ledger = item.agent, ledger
 
     @cached_property
-    def values(self) -> list[tuple[SourceClass, frozenset[tuple[str, str]]]]:
-        """The source of each, and the values that it names."""
-        pages = [
+    def items(self) -> list[Observation]:
+        """The newest of each channel."""
+        return [
             page
             for channel in (Channel.DOCUMENT, Channel.TOOL, Channel.MESSAGE)
             for page in self.ledger.items(agent=self._agent, channel=channel, any_state=True, limit=_MOST_READ)
             if page.source not in _AGENTS_WORDS
         ]
-        return [(page.source, _values(page.text[:_MOST_LOOKED])) for page in pages]
 
 
-def _values(text: str) -> frozenset[tuple[str, str]]:
-    return frozenset((value.kind, value.norm) for value in values_in(text))
+def _gives(text: str, values: set[tuple[str, str]]) -> bool:
+    """Whether a text has one of some values. Those that nobody thinks of by chance are looked for as they are written,
+    in all of the text: one list has many of them, and a stranger may hide his behind others."""
+    named = [norm for kind, norm in values if kind in _NAMED]
+    if any(_written(norm).search(text) for norm in named):
+        return True
+    others = {value for value in values if value[0] not in _NAMED}
+    found = values_in(text[:_MOST_LOOKED], _MOST_VALUES) if others else ()
+    return any((value.kind, value.norm) in others for value in found)
+
+
+def _written(norm: str) -> re.Pattern[str]:
+    """A value with any blanks and signs between its letters and digits, and no letter or digit around it."""
+    letters = map(re.escape, filter(str.isalnum, norm.removeprefix("sort")))
+    return re.compile(r"(?<![^\W_])" + r"[\W_]{0,3}".join(letters) + r"(?![^\W_])", re.IGNORECASE)
 
 
 def only_a_stranger_named(
@@ -148,7 +160,7 @@ def only_a_stranger_named(
     fresh = {(value.kind, value.norm) for value in new.values if value.kind in _NAMED} - known
     if not fresh:
         return False
-    named = [source for source, values in pages.values if fresh & values]
+    named = [page.source for page in pages.items if _gives(page.text, fresh)]
     return bool(named) and all(trust[source] < trust[item.source] for source in named)
 
 
@@ -184,11 +196,7 @@ def _values_apart(claim: Claim, other: Claim) -> set[tuple[str, str]]:
 def _tools_that_gave(values: set[tuple[str, str]], items: Iterable[Observation]) -> list[str]:
     """The tools that answered with one of the values, the first of them first; the only tool there, if none did."""
     answers = sorted((item for item in items if item.tool), key=lambda item: (item.time, item.id))
-    gave = [
-        item.tool
-        for item in answers
-        if values & {(value.kind, value.norm) for value in values_in(item.text[:_MOST_LOOKED])}
-    ]
+    gave = [item.tool for item in answers if _gives(item.text, values)]
     alone = {item.tool for item in answers}
     return list(dict.fromkeys(gave)) or (list(alone) if len(alone) == 1 else [])
 

@@ -362,8 +362,8 @@ _NOT_NAMES = frozenset(
 )  # fmt: skip
 
 
-def values_in(text: str) -> tuple[Value, ...]:
-    """The values of a text in order; every character belongs to one value at most."""
+def values_in(text: str, most: int = MAX_VALUES) -> tuple[Value, ...]:
+    """The first values of a text in order; every character belongs to one value at most."""
     taken = bytearray(len(text))
     found: list[Value] = []
     for kind, pattern, norm in _PATTERNS:
@@ -373,7 +373,7 @@ def values_in(text: str) -> tuple[Value, ...]:
                 taken[start:end] = b"\1" * (end - start)
                 found.append(Value(kind, norm(match), start, end))
     found.extend(_names(text, taken))
-    return tuple(sorted(found, key=lambda v: v.start)[:MAX_VALUES])
+    return tuple(sorted(found, key=lambda v: v.start)[:most])
 
 
 def _names(text: str, taken: bytearray) -> Iterator[Value]:
