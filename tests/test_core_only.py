@@ -89,3 +89,8 @@ def test_a_gate_that_lacks_its_extra_is_not_run_and_says_so(shell, tmp_path: Pat
     assert decision["ruling"] == "review", decision
     assert {run["gate"]: run["status"] for run in decision["runs"]} == {"structure": "ran", "memory": "missing"}
     assert "lazaretto[gates]" in done.stdout
+
+
+def test_an_audit_without_its_jury_says_once_what_to_install(shell, tmp_path: Path) -> None:
+    done = shell("audit", "A note.", "--store", f"sqlite:///{tmp_path / 'crew.db'}")
+    assert (done.returncode, done.stdout) == (5, "") and done.stderr.count("lazaretto[gates]") == 1, done.stderr

@@ -18,7 +18,8 @@ GROUND = set(runpy.run_path(str(REPOSITORY / "tools" / "draw_imports.py"))["GROU
 BED = {"models", "agents"}
 RECORD = {"ledger", "provenance"}
 ALLOWED: dict[str, set[str]] = {
-    "types": set(),
+    "reasons": set(),
+    "types": {"reasons"},
     "errors": set(),
     "files": set(),
     "installed": set(),

@@ -20,6 +20,7 @@ PACKAGES = {
     "lazaretto_lab": REPOSITORY / "lab" / "src" / "lazaretto_lab",
 }
 GROUND = (
+    "reasons",
     "types",
     "errors",
     "installed",

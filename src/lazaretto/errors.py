@@ -57,13 +57,14 @@ class UnknownItem(InputError):
 
 
 class TooLarge(InputError):
-    """A limit is exceeded, mostly one of the policy's."""
+    """A limit is exceeded, mostly one of the policy's: then ``setting`` names it."""
 
     def __init__(
-        self, field: str, size: int, limit: int, fix: str = "Shorten it, or raise the limit in the policy"
+        self, field: str, size: int, limit: int, fix: str = "Shorten it", *, unit: str = "bytes", setting: str = ""
     ) -> None:
-        self.size, self.limit = size, limit
-        super().__init__(field, f"{size:,} is past the limit of {limit:,}", fix)
+        self.size, self.limit, self.unit, self.setting = size, limit, unit, setting
+        more = f", or raise {setting} in the policy" if setting else ""
+        super().__init__(field, f"{size:,} {unit} are past the limit of {limit:,}", fix + more)
 
 
 class NotYours(InputError):

@@ -79,7 +79,7 @@ def check_name(value: object, field: str, *, empty: bool = False, printable: boo
     if not value or (printable and not value.strip()):
         raise InputError(field, "is empty", "Give a name")
     if len(value) > most:
-        raise TooLarge(field, len(value), most, "Use a shorter name")
+        raise TooLarge(field, len(value), most, "Use a shorter name", unit="characters")
     if printable and not value.isprintable():
         raise InputError(field, f"{value!r} holds characters that cannot be printed", "Use ordinary letters and digits")
     if "\0" in value:
@@ -112,12 +112,12 @@ def check_names(values: Sequence[Any], field: str) -> Sequence[str]:
     return [check_name(value, field) for value in values]
 
 
-def check_ids(values: object, field: str, most: int) -> tuple[str, ...]:
-    """A caller's list of item ids, each once, in order, ``most`` of them."""
+def check_ids(values: object, field: str, most: int, setting: str = "") -> tuple[str, ...]:
+    """A caller's list of item ids, each once, in order, ``most`` of them, as a ``setting`` of the policy says."""
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise InputError(field, f"is {type(values).__name__}, not a list of ids", "Give a list of item ids")
     if len(values) > most:
-        raise TooLarge(field, len(values), most)
+        raise TooLarge(field, len(values), most, "Give fewer", unit="ids", setting=setting)
     return tuple(dict.fromkeys(check_name(name, field, printable=True) for name in values))
 
 

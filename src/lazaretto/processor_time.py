@@ -30,7 +30,11 @@ SHORT, WHOLE_FROM = 0.2, 4_000
 """Share of the time that even the shortest text gets, and the characters from which on a text gets all of it."""
 HUGE, HUGE_SHARE = 120_000, 0.5
 """Characters of which no gate reads more, and what a longer text gets: it waits for a person in any case."""
-
+NOT_WHOLE = (
+    f"Not all of the text was read: it is past {HUGE:,} characters, or took more processor time than the policy gives "
+    "one item (processor_s of its channel). Split it, raise that, or let a person read it."
+)
+"""The sentence of every gate on a text that it did not read whole: the same, so that people read it once."""
 
 MOST_PACE = 3.0
 """How many times slower than a quiet machine this one may be without reading less."""

@@ -10,10 +10,12 @@ import functools
 import time as _time
 import uuid
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any, Literal, NamedTuple
+
+from lazaretto.reasons import reasons_in_order, why_it_passed
 
 MACHINE = "lazaretto"
 """The signer of automatic releases of items that proved clean; every other release is a person's."""
@@ -246,6 +248,11 @@ class Evidence:
     data: Mapping[str, Any] = field(default_factory=dict)
     """The facts behind it: offsets, ids, numbers."""
 
+    @property
+    def weighs(self) -> bool:
+        """Whether it says only how a gate weighed the item: its scores, phrases and debate, which auditors read."""
+        return self.kind == "debate" or "scores" in self.data or (self.kind == "span" and "part" in self.data)
+
 
 UNHEARD = "unheard"
 """In an evidence's data: a reader that is set up and should have read the item, and did not, or not all of it."""
@@ -305,20 +312,6 @@ class GateRun:
     status: RunStatus
     ms: float = 0.0
     detail: str = ""
-
-
-def reasons_in_order(
-    rule: str, ruling: Ruling, verdicts: Iterable[tuple[str, Ruling, Sequence[str]]]
-) -> tuple[str, ...]:
-    """The sentences that explain a ruling: of the verdict whose ``gate:rule`` decided first, then the strictest.
-
-    ``verdicts``: of each its ``gate:rule``, its ruling and its sentences. If the item is held, a verdict that
-    allows it explains nothing and is left out.
-    """
-    held = ruling > Ruling.WARN
-    counting = [verdict for verdict in verdicts if verdict[0] == rule or not held or verdict[1] > Ruling.ALLOW]
-    ordered = sorted(counting, key=lambda verdict: (verdict[0] != rule, -verdict[1]))
-    return tuple(dict.fromkeys(sentence for _, _, sentences in ordered for sentence in sentences))
 
 
 class NeitherTrueNorFalse:
@@ -387,12 +380,19 @@ class Decision(NeitherTrueNorFalse):
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why, in sentences: the verdict that decided first, then the others. For a held item only verdicts
-        stricter than allow are quoted."""
+        """Why, in sentences: the verdict that decided first, then the others; of a held item only those stricter than
+        allow. Where it passes, one line says which gates looked; how they weighed it stays in ``verdicts``."""
         ruling = self.ruling if self.would is None else self.would
-        counting = self.active_verdicts if ruling > Ruling.WARN else self.verdicts
-        rows = ((f"{v.gate}:{v.rule}", v.ruling, tuple(e.summary for e in v.evidence)) for v in counting)
-        return reasons_in_order(self.rule, ruling, rows)
+        passed, counting = ruling is Ruling.ALLOW, self.verdicts if ruling is Ruling.WARN else self.active_verdicts
+        rows = [
+            (f"{v.gate}:{v.rule}", v.ruling, [e.summary for e in v.evidence if not (passed and e.weighs)])
+            for v in counting
+        ]
+        if not passed:
+            return reasons_in_order(self.rule, rows, held=ruling > Ruling.WARN)
+        looked = [run.gate for run in self.runs if run.status is RunStatus.RAN] or [v.gate for v in self.verdicts]
+        cleared = [v.gate for v in self.verdicts if v.ruling > Ruling.ALLOW and v not in counting]
+        return why_it_passed(self.rule, rows, looked=looked, cleared=cleared)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -150,3 +151,16 @@ def test_a_persons_word_stands_in_an_audit_as_it_does_for_the_guard(run: Run, tm
     assert [(one["label"], one["rule"] == "person") for one in lines] == [
         ("unsafe", True), ("safe", True), ("unsafe", False),
     ]  # fmt: skip
+
+
+def test_without_the_jury_s_packages_nothing_is_judged(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A debate was held between roles that all lacked the same part, and each said so: seven times."""
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "onnxruntime" else real(name))
+    (tmp_path / "policy.toml").write_text('preset = "minimal"\n')
+    batch = ("--batch", tmp_path / "items.jsonl", "--out", tmp_path / "out.jsonl")
+    for asked in (("--text", "hello"), batch):
+        done = run("audit", *asked)
+        assert done.exit_code == 5 and done.output.count("lazaretto[gates]") == 1, done.output

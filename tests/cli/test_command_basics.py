@@ -141,7 +141,7 @@ def test_a_dry_run_leaves_to_others_what_a_dead_process_left(
         (("--text", " \n\t "), None, "text: is empty"),
         ((), None, "text: is empty"),
         (("--text", "-"), b"\xff\xfe", "text: byte 0 is not UTF-8"),
-        (("--text", "-"), b"x" * 1_000_001, "standard input: 1,000,001 is past the limit"),
+        (("--text", "-"), b"x" * 1_000_001, "standard input: 1,000,001 bytes are past the limit"),
         (("--file", "absent.txt"), None, "file: absent.txt cannot be read"),
         (("--image", "absent.png"), None, "image: absent.png cannot be read"),
     ],

@@ -45,6 +45,7 @@ def test_the_models_of_the_second_reader_are_listed(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("LAZARETTO_DEEP", str(tmp_path / "deep"))
     code, found = findings(tmp_path / "crew.db")
     absent = found["second reader: mpnet"]
+    assert "English" in str(absent["found"]) and "gray" in str(absent["found"]), "what it is for, where it is named"
     assert (code, absent["ok"], absent["fix"]) == (0, False, "lazaretto deep setup mpnet") and "405 MB" in str(
         absent["found"]
     )

@@ -132,7 +132,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], int, str]] = {
     "held": (("--policy", "absent.toml"), 2, "absent.toml: (file)"),
     "ledger verify": (("--head", "absent.json"), 2, "--head: absent.json cannot be read"),
     "ledger rebuild": (("--store", "sqlite:///absent.db"), 3, "no ledger at sqlite:///absent.db"),
-    "ledger head": (("--namespace", "x" * 600), 2, "namespace: 600 is past the limit"),
+    "ledger head": (("--namespace", "x" * 600), 2, "namespace: 600 characters are past the limit"),
     "ledger checkpoint": (("--to", "pigeon"), 2, "witness: 'pigeon' is unknown"),
     "ledger key": (("absent/key",), 2, "key: absent/key cannot be written"),
     "ledger rotate-key": (("absent",), 2, "key: absent cannot be read"),

@@ -113,3 +113,10 @@ def test_a_port_in_use_is_named_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(InputError) as refused:
         listening("127.0.0.1", taken.getsockname()[1])
     assert str(refused.value).endswith("cannot be used (Address already in use). Choose another --port")
+
+
+def test_a_label_before_its_item_is_told_the_order(run: Run, ids: dict[str, str]) -> None:
+    told = " ".join(str(run("label", "harmful", ids["fine"], "--by", "dan", "--store", STORE, code=2)).split())
+    assert f"The ids come first: lazaretto label {ids['fine']} harmful --by YOU" in told, told
+    told = " ".join(str(run("label", ids["fine"], "nice", "--by", "dan", "--store", STORE, code=2)).split())
+    assert "Use harmful or benign" in told, told

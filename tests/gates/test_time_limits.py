@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -157,3 +158,22 @@ async def test_secrets_in_what_was_not_read_are_not_called_none(clock: Callable[
     early = Observation("ada", Channel.MEMORY, "the key is AKIAQ7ZL4M2WXT5RKD3P\n" + text)
     clock(secrets, 0.5)
     assert (await gate.examine(early, None)).ruling is Ruling.QUARANTINE  # type: ignore[arg-type]
+
+
+def test_a_long_text_is_told_once_and_which_setting_bounds_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each gate had words of its own for it, and none named ``processor_s``."""
+    pytest.importorskip("onnxruntime", reason="needs the gates extra")
+    from lazaretto import SyncGuard
+    from lazaretto.cli.guard import show_decision
+
+    rules = {"channels": {"document": {"processor_s": 0.5}}}
+    with SyncGuard.open(f"sqlite:///{tmp_path}/long.db", rules) as guard:
+        page = "The keeper paints the harbour door on a quiet Monday. " * 3_800
+        held = guard.check(page, agent="ada", channel="document")
+    told = [reason for reason in held.reasons if "Not all" in reason]
+    assert held.ruling is Ruling.REVIEW and len(told) == 1 and "processor_s" in told[0], held.reasons
+    show_decision(held)
+    shown = capsys.readouterr().out.partition("Not every gate")[0]
+    assert " ".join(shown.split()).count("Not all") == 1 and "speaks for" not in shown, shown

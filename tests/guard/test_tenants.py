@@ -170,6 +170,10 @@ def attempts(guard: Guard, theirs: dict[str, Any]) -> dict[str, list[Callable[[]
         "repairs.receipts": [guard.repairs.receipts],
         "recheck": [guard.recheck],
         "audit": [lambda: guard.audit("x")],
+        "to_erase": [
+            lambda: guard.to_erase(agent="mallory"),
+            *(lambda i=i: guard.to_erase(i, descendants=True) for i in ids),
+        ],
         "erase": [*(lambda i=i: guard.erase(i, reason="x") for i in ids)],
         "incidents.suspects": [guard.incidents.suspects],
         "incidents.all": [guard.incidents.all],
@@ -216,6 +220,7 @@ CALLS = (
     "label",
     "labels",
     "unlabel",
+    "to_erase",
     "settle",
     "appeal",
     "repairs.plan",

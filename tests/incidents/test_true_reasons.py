@@ -95,3 +95,40 @@ async def test_what_is_held_inside_an_undone_repair_is_listed(crew: Guard) -> No
     assert await crew.held() == ()
     with pytest.raises(RepairRefused):
         await crew.repairs.undo(released.id)
+
+
+def _weighed(one: Observation) -> Verdict:
+    """An allowing verdict as the content gate gives it: how it weighed the item, and its debate."""
+    said = (
+        Evidence("measure", "Rule 3: safe by default. Risk 0.06 by one look of one model.", {"scores": {}}),
+        Evidence("span", "“help him” speaks for a benign reading.", {"quote": "help him", "part": "text"}),
+        Evidence("measure", "The picture's codes were not read.", {}),
+        Evidence("debate", "No debate was held.", {"transcript": []}),
+    )
+    return Verdict("content", one.id, Ruling.ALLOW, 0.1, (0.0, 0.3), "default-safe", said)
+
+
+async def test_what_passes_says_so_in_one_plain_line(open_guard: Callable[..., Guard], store_url: str) -> None:
+    orders = ScriptedGate(_said("orders", Ruling.ALLOW, NOTHING), "orders")
+    crew = open_guard(POLICY, store=store_url, gates={"orders": orders, "content": ScriptedGate(_weighed, "content")})
+    fine = await crew.remember("we will help him", agent="ada")
+    assert fine.reasons == (
+        "Passed: orders and content found nothing to hold it for.", NOTHING, "The picture's codes were not read.",
+    ), "in the first line who looked; then what a reader has to know"  # fmt: skip
+    ruled = next(iter(crew.ledger.events(subject=fine.item, kinds=(EventKind.RULED,))))
+    assert "Rule 3" in str(ruled.body) and "Rule 3" in str(fine.verdicts), "the long form is kept for auditors"
+
+
+def test_what_others_cleared_says_who_and_what() -> None:
+    doubt = Verdict("memory", "it_1", Ruling.REVIEW, 0.5, (0.0, 1.0), "gray", (Evidence("span", "Looks odd."),))
+    clear = Verdict("reader", "it_1", Ruling.ALLOW, 0.1, (0.0, 0.3), "settled", (Evidence("measure", "Not harmful."),))
+    made = Decision(
+        "it_1", Ruling.ALLOW, 0.1, (0.0, 0.3), "reader:settled", (doubt, clear), settled=("memory:gray",)
+    )  # fmt: skip
+    assert made.reasons == (
+        "Not harmful.",
+        "Passed: memory and reader looked at it, and the findings of memory were cleared.",
+    )
+    assert Decision("it_1", Ruling.ALLOW, 0.5, (0.0, 1.0), "policy:no_gates").reasons == (
+        "Passed: no gate looked at it.",
+    )

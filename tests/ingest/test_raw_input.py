@@ -87,6 +87,10 @@ def test_a_limit_is_told_with_its_size(field: str, change: dict[str, Any], size:
         read_observation(replace(SOUND, **change), "crew", LIMITS)
     assert (caught.value.field, caught.value.limit) == (field, limit)
     assert caught.value.size == size if size else caught.value.size > limit
+    unit = {"agent": "characters", "parents": "ids"}.get(field, "bytes")
+    assert f" {unit} are past the limit of {limit:,}. " in str(caught.value)
+    setting = "" if field == "agent" else f"limits.max_{field}" + "_bytes" * (unit == "bytes")
+    assert caught.value.setting == setting and setting in str(caught.value)
 
 
 def test_what_stands_exactly_at_a_limit_passes() -> None:

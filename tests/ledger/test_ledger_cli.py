@@ -77,3 +77,19 @@ def test_upgrade_and_wrong_stores(app: typer.Typer, note: Observation, tmp_path:
     run(app, tmp_path, "stats", store="text.db", code=3)
     run(app, tmp_path, "verify", "--head", str(tmp_path / "text.db"), code=2)
     run(app, tmp_path, "verify", "--head", str(tmp_path / "none.json"), code=2)
+
+
+def test_erasing_an_agents_items_is_tried_dry_first(app: typer.Typer, note: Observation, tmp_path: Path) -> None:
+    with Ledger.open(f"sqlite:///{tmp_path / 'l.db'}") as ledger:
+        made = Observation("bob", Channel.MEMORY, "told by another", parents=(note.id,))
+        ledger.append_item(made)
+    asked = ("erase", "--agent", note.agent, "--descendants", "--reason", "asked", "--by", "dan")
+    told = run(app, tmp_path, *asked, "--dry-run")
+    assert note.id in told and made.id in told and "told by another" in told and "nothing was erased" in told
+    assert set(json.loads(run(app, tmp_path, *asked, "--dry-run", "--json"))["items"]) == {note.id, made.id}
+    assert "erased 2" in run(app, tmp_path, *asked)
+    run(app, tmp_path, *asked, "--dry-run")
+    with Ledger.open(f"sqlite:///{tmp_path / 'l.db'}") as ledger:
+        assert not ledger.item(note.id).text and not ledger.item(made.id).text and ledger.verify().ok
+    run(app, tmp_path, "erase", "--reason", "asked", code=2)
+    run(app, tmp_path, "erase", "--agent", "nobody", "--reason", "asked", code=2)

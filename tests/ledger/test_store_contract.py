@@ -402,6 +402,7 @@ def test_altered_exports_are_refused_whole(ledger: Ledger, tmp_path: Path) -> No
         (tmp_path / "bad.jsonl").write_text("\n".join(changed))
         with pytest.raises((InputError, StoreError)):
             Ledger.import_(tmp_path / "bad.jsonl", f"sqlite:///{tmp_path / name}.db")
+        assert not [*tmp_path.glob(f"{name}.db*")], "and leaves no empty store behind"
         with Ledger.open(f"sqlite:///{tmp_path / name}.db") as target:
             assert target.head().seq == 0, name
 

@@ -110,7 +110,7 @@ def read_arguments(arguments: Any, limit: int) -> tuple[dict[str, Any], bytes]:
     """Arguments as plain data, and in their canonical form."""
     raw = canonical(arguments)
     if len(raw) > limit:
-        raise TooLarge("arguments", len(raw), limit)
+        raise TooLarge("arguments", len(raw), limit, setting="limits.max_text_bytes")
     read = orjson.loads(raw)
     if not isinstance(read, dict):
         raise InputError("arguments", f"is {type(read).__name__}, not an object", 'Give {"name": value}')

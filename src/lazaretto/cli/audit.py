@@ -16,7 +16,7 @@ from lazaretto.cli.guard import TextArgument, TextOption, one_text
 from lazaretto.errors import InputError
 from lazaretto.gates.content.batch import BatchOptions, RayPanels, flagged, run_batch
 from lazaretto.gates.content.debate import DebateSettings, hold_debate, markdown, report_data
-from lazaretto.gates.content.gate import ContentSettings, content_settings, live_library, make_panel
+from lazaretto.gates.content.gate import ContentSettings, content_settings, live_library, make_panel, require_jury
 from lazaretto.gates.content.people import with_peoples_word
 from lazaretto.gates.content.records import Content, Outcome, Panel
 from lazaretto.gates.content.report_html import page
@@ -93,6 +93,7 @@ def audit(
 ) -> None:
     """Judge a text, a picture or both by debate, with reasons; exit code 1 when it is unsafe or needs review."""
     settings = content_policy(context)
+    require_jury(settings)
     debate = DebateSettings(rounds or settings.rounds, adaptive or settings.adaptive)
     text = one_text(words, text)
     if batch is not None:

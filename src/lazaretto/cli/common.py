@@ -54,8 +54,8 @@ def emit(data: Any, as_json: bool, show: Callable[[], None]) -> None:
         show()
 
 
-def read_file(path: Path, field: str, limit: int) -> bytes:
-    """A file's bytes, never more than the limit."""
+def read_file(path: Path, field: str, limit: int, setting: str = "") -> bytes:
+    """A file's bytes, never more than the limit, which a ``setting`` of the policy may give."""
     try:
         with path.open("rb") as file:
             data = file.read(limit + 1)
@@ -63,7 +63,7 @@ def read_file(path: Path, field: str, limit: int) -> bytes:
     except OSError as error:
         raise InputError(field, f"{path} cannot be read ({error.strerror})", "Check the path") from None
     if len(data) > limit:
-        raise TooLarge(field, max(size, len(data)), limit)
+        raise TooLarge(field, max(size, len(data)), limit, setting=setting)
     return data
 
 
@@ -76,7 +76,7 @@ def standard_input(limit: int) -> bytes:
     """The text that is piped in, never more than the limit."""
     data = sys.stdin.buffer.read(limit + 1)
     if len(data) > limit:
-        raise TooLarge("standard input", len(data), limit)
+        raise TooLarge("standard input", len(data), limit, setting="limits.max_text_bytes")
     return data
 
 

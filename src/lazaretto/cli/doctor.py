@@ -26,6 +26,7 @@ from lazaretto.models.weight_files import reinstall as reinstall_product
 from lazaretto.policy import plugins
 from lazaretto.types import Channel
 
+_LANGUAGES = {"mpnet": "English and related languages", "e5": "other languages"}
 _READ_BY_BASE = {"memory", "content", "second_reader"}
 """Gates that read by the base weights."""
 
@@ -124,7 +125,8 @@ def _deep() -> list[DoctorLine]:
     for name, trunk in TRUNKS.items():
         part, size = f"second reader: {name}", f"{trunk.megabytes} MB to fetch"
         if not trunk.is_fetched:
-            findings.append(DoctorLine(part, False, f"not set up ({size})", f"lazaretto deep setup {name}"))
+            words = f"not set up ({size}): a larger model for what gates leave gray in {_LANGUAGES[name]}; optional"
+            findings.append(DoctorLine(part, False, words, f"lazaretto deep setup {name}"))
             continue
         fix = reinstall()
         try:

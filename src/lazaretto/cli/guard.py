@@ -76,10 +76,11 @@ def _content(limits: Limits, text: str, file: Path | None, image: Path | None) -
         raise InputError("text", "is given twice, as text and by --file", "Give one of them")
     content: str | bytes = text
     if file is not None:
-        content = read_file(file, "file", limits.max_text_bytes)
+        content = read_file(file, "file", limits.max_text_bytes, "limits.max_text_bytes")
     elif text == "-":
         content = standard_input(limits.max_text_bytes)
-    return content, read_file(image, "image", limits.max_image_bytes) if image else None
+    picture = read_file(image, "image", limits.max_image_bytes, "limits.max_image_bytes") if image else None
+    return content, picture
 
 
 def one_text(words: str | None, text: str) -> str:
@@ -113,11 +114,12 @@ def show_decision(decision: Decision) -> None:
 
 
 def _deciding_reasons(decision: Decision) -> list[str]:
-    """The reasons: those of gates that object, strictest first, else that of the deciding gate; ``--json`` has all."""
-    objecting = [v for v in decision.active_verdicts if v.ruling > Ruling.ALLOW]
-    deciding = [v for v in decision.active_verdicts if f"{v.gate}:{v.rule}" == decision.rule]
-    shown = sorted(objecting, key=lambda v: -v.ruling) or deciding
-    return [e.summary for v in shown for e in v.evidence[:REASONS_SHOWN]]
+    """The reasons: those of gates that object, strictest first, else why it passed; ``--json`` has all."""
+    objecting = sorted((v for v in decision.active_verdicts if v.ruling > Ruling.ALLOW), key=lambda v: -v.ruling)
+    if not objecting:
+        return list(decision.reasons[:REASONS_SHOWN])
+    shown = (e for v in objecting for e in v.evidence[:REASONS_SHOWN] if not e.weighs or v.evidence[0].weighs)
+    return list(dict.fromkeys(e.summary for e in shown))
 
 
 def _finish(context: CommandContext, decision: Decision) -> None:

@@ -33,7 +33,11 @@ def label(
     and printed; the last line takes all of it back.
     """
     if label not in LABELS:
-        raise InputError("label", f"is {label!r}", f"Use {' or '.join(LABELS)}")
+        fix = f"Use {' or '.join(LABELS)}"
+        for swapped in LABELS.keys() & {*items}:
+            others = " ".join(name for name in (*items, label) if name != swapped)
+            fix = f"The ids come first: lazaretto label {others} {swapped} --by YOU"
+        raise InputError("label", f"is {label!r}", fix)
     ids = _read_ids(items)
     done: list[Event] = []
     notes: list[str] = []
@@ -69,7 +73,7 @@ def _show_recorded(done: list[Event], notes: list[str]) -> None:
         word = (event.body or {}).get("label", "")
         print_plain(f"recorded: {event.kind.value} {event.subject} {word}{more}{note and f'; {note}'}")
     numbers = " ".join(str(event.seq) for event in done)
-    print_plain(f"to take it back: lazaretto unlabel {numbers} --by NAME")
+    print_plain(f"to take it back: lazaretto unlabel {numbers} --by YOU")
 
 
 @with_context()

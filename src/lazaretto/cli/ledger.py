@@ -12,14 +12,26 @@ import orjson
 import typer
 from rich.table import Table
 
-from lazaretto.cli.common import EXIT_FLAGGED, JsonFlag, console, emit, errors, plain_errors, print_plain, print_table
+from lazaretto.cli.common import (
+    EXIT_FLAGGED,
+    JsonFlag,
+    console,
+    emit,
+    errors,
+    plain_errors,
+    print_plain,
+    print_table,
+    printable,
+)
 from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError, MissingExtra, ModelError
 from lazaretto.ledger import Checkpoint, Ledger, PublicKey, SigningKey, transfer
 from lazaretto.ledger.backup import Saved, back_up, bring_back
 from lazaretto.ledger.checkpoints import read_checkpoints, witness_at
 from lazaretto.ledger.ledger import keep_in
-from lazaretto.types import Head
+from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.provenance.to_erase import to_erase
+from lazaretto.types import EventKind, Head
 
 family = typer.Typer(no_args_is_help=True, help="The record of what happened: verify, back up, export, import, erase.")
 
@@ -349,15 +361,42 @@ def _finish_erasing(ledger: Ledger) -> None:
 @with_context()
 def erase(
     context: CommandContext,
-    item: Annotated[str, typer.Argument(help="Id of an item or a decision.")],
     reason: Annotated[str, typer.Option(help="Why; it stays readable in the tombstone.")],
+    item: Annotated[str | None, typer.Argument(help="Id of an item or a decision.")] = None,
     by: Annotated[str, typer.Option(help="Who erases it; it stays readable, too.")] = "",
+    agent: Annotated[str, typer.Option(help="Instead of an id: all that this agent wrote and reported.")] = "",
+    descendants: Annotated[bool, typer.Option("--descendants", help="Also what was made from it.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go, and erase nothing.")] = False,
 ) -> None:
-    """Remove the content of an item for good. Its id, agent and time stay, and so does the chain."""
+    """Remove the content of an item, or of an agent's items, for good. Ids, agents and times stay, and so does the
+    chain."""
     with context.open_ledger(create=False) as ledger:
-        event = ledger.erase(item, reason, by=by)
-        _finish_erasing(ledger)
-    context.emit(event, lambda: console.print(f"erased {item}: tombstone is event {event.seq}", markup=False))
+        if item is not None and not (agent or descendants or dry_run):
+            event = ledger.erase(item, reason, by=by)
+            _finish_erasing(ledger)
+            context.emit(event, lambda: console.print(f"erased {item}: tombstone is event {event.seq}", markup=False))
+            return
+        ids = to_erase(ledger, ProvenanceGraph(ledger), item or "", agent=agent, descendants=descendants)
+        texts = {subject: _first_words(ledger, subject) for subject in ids} if dry_run else {}
+        if not dry_run:
+            for subject in ids:
+                ledger.erase(subject, reason, by=by)
+            _finish_erasing(ledger)
+
+    def show() -> None:
+        for subject, words in texts.items():
+            print_plain(f"{subject}  {words}")
+        print_plain(f"would erase {len(ids)}; nothing was erased" if dry_run else f"erased {len(ids)}")
+
+    context.emit({"items": ids, "erased": not dry_run}, show)
+
+
+def _first_words(ledger: Ledger, subject: str) -> str:
+    """The writer of an item, and its first words."""
+    for event in ledger.events_about([subject], (EventKind.SEEN, EventKind.REPORTED)):
+        body = event.body or {}
+        return f"{event.agent}: {printable(str(body.get('text') or body.get('what') or ''))[:80]}"
+    return ""
 
 
 @family.command()

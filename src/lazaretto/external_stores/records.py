@@ -176,5 +176,5 @@ def check_value(value: Any, limit: int) -> Any:
             "value", f"is not plain JSON data: {error}", "Give text, numbers, lists and mappings"
         ) from None
     if len(raw) > limit:
-        raise TooLarge("value", len(raw), limit)
+        raise TooLarge("value", len(raw), limit, setting="limits.max_fields_bytes")
     return orjson.loads(raw)

@@ -86,8 +86,7 @@ class SecretsGate:
         evidence = tuple(_evidence(secret) for secret in found[:10])
         whole = read >= len(observation.text)
         if not whole:
-            words = f"Not all of the text was read in time: {read:,} of {len(observation.text):,} characters."
-            evidence = (*evidence, Evidence("measure", words, {"read": read}))
+            evidence = (*evidence, Evidence("measure", processor_time.NOT_WHOLE, {"read": read}))
             if ruling < Ruling.REVIEW:
                 ruling, rule = Ruling.REVIEW, UNREAD
             elif ruling is Ruling.REWRITE:  # the replacement may hold a secret that was not read

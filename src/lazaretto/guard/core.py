@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import replace
 from types import TracebackType
@@ -296,6 +296,13 @@ class Core:
         self.ledger.close()
 
 
+class Closed:
+    """The answer of closing, which may be awaited: it is done already."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield from ()
+
+
 class Lifecycle:
     """The guard's calls about itself."""
 
@@ -308,9 +315,11 @@ class Lifecycle:
         """
         return self._core.run(coroutine)
 
-    def close(self) -> None:
-        """Close threads and store; calls under way in other threads end with ``GuardClosed``."""
+    def close(self) -> Closed:
+        """Close threads and store; calls under way in other threads end with ``GuardClosed``. ``await guard.close()``
+        does the same; only ``async with`` lets the event loop go on meanwhile."""
         self._core.close()
+        return Closed()
 
     async def __aenter__(self) -> Self:
         return self
@@ -468,7 +477,7 @@ class Recorder:
         if rests_on is None:
             items = self._read_history.before_decision(name)
         else:
-            items = check_ids(rests_on, "rests_on", limits.max_results)
+            items = check_ids(rests_on, "rests_on", limits.max_results, "limits.max_results")
             if principal is not None:
                 require_known(self._ledger, items, "rests_on")
                 met = met_by(check_principal(principal), name, items, self._ledger)

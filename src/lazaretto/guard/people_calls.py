@@ -17,6 +17,7 @@ from lazaretto.learn.lessons import SCREENED, ContactQueue
 from lazaretto.learn.withdrawals import LISTED, LabelDecision, Withdrawal
 from lazaretto.names import check_name, warn_old_name
 from lazaretto.provenance.suspects import Suspect, suspects
+from lazaretto.provenance.to_erase import to_erase
 from lazaretto.types import Draft, Event, EventKind, Observation, Receipt
 
 if TYPE_CHECKING:
@@ -122,6 +123,14 @@ class PeopleCalls:
         content = Content("item", text, image, description)
         report = report_data(await hold_debate(panel, content, gate.settings.debate))
         return await core.in_store_thread(with_peoples_word, report, content, core.ledger, core.graph, core.policy)
+
+    async def to_erase(self, item: str = "", *, agent: str = "", descendants: bool = False) -> tuple[str, ...]:
+        """Ids of an item, or of all that an agent wrote and reported, whose content is still there; with
+        ``descendants`` also of what was made from them. Changes nothing: ``erase`` takes the ids one by one."""
+        check_name(item, "item", empty=True)
+        check_name(agent, "agent", empty=True)
+        work = functools.partial(to_erase, agent=agent, descendants=descendants)
+        return await self._core.in_store_thread(work, self._core.ledger, self._core.graph, item)
 
     async def erase(self, item: str, *, reason: str, by: str = "") -> Event:
         """Remove the content of an item or a decision for good; that it was there, why it went and ``by`` whom stays

@@ -139,7 +139,7 @@ class Recaller:
 
     def _find(self, query: str | None, items: Sequence[str] | None, limit: int) -> list[ScoredMemory]:
         if items is not None:
-            ids = check_ids(items, "items", self._policy.limits.max_results)
+            ids = check_ids(items, "items", self._policy.limits.max_results, "limits.max_results")
             require_known(self._ledger, ids, "items")
             return [(o, None) for o in self._ledger.items(ids=ids, limit=None)]
         if query is not None:

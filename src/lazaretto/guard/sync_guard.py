@@ -215,6 +215,7 @@ class SyncGuard(_Waiting[Guard], OldNames):
     settle = _waited(Guard.settle)
     appeal = _waited(Guard.appeal)
     audit = _waited(Guard.audit)
+    to_erase = _waited(Guard.to_erase)
     erase = _waited(Guard.erase)
     recheck = _waited(Guard.recheck)
 

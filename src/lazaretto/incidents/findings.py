@@ -15,7 +15,8 @@ from lazaretto.ledger.effects import restored_by
 from lazaretto.ledger.history import changes_so_far
 from lazaretto.ledger.reader import Tail, withdrawn
 from lazaretto.provenance.taint import FOR_DESCENT
-from lazaretto.types import BY_PERSON, Event, EventKind, Observation, Ruling, reasons_in_order
+from lazaretto.reasons import reasons_in_order
+from lazaretto.types import BY_PERSON, Event, EventKind, Observation, Ruling
 
 KINDS = (
     EventKind.RULED,
@@ -280,7 +281,7 @@ def why_ruled(body: Mapping[str, Any]) -> tuple[str, ...]:
     silent = [f"The gate {run['gate']} did not answer ({run['status']}): {run.get('detail') or '-'}" for run in missing]
     decided = [summary for name, _, summaries in verdicts if name == rule for summary in summaries]
     plainly = [] if silent or decided else [f"It was ruled {ruling.label} by {rule}, which gave no reason."]
-    return tuple(dict.fromkeys([*silent, *plainly, *reasons_in_order(rule, ruling, verdicts)]))
+    return tuple(dict.fromkeys([*silent, *plainly, *reasons_in_order(rule, verdicts, held=ruling > Ruling.WARN)]))
 
 
 def is_known(rule: str) -> bool:

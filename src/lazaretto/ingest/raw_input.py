@@ -86,7 +86,7 @@ def read_observation(raw: RawInput, namespace: str, limits: Limits) -> Observati
         channel=channel,
         text=text,
         fields=fields,
-        parents=check_ids(raw.parents, "parents", limits.max_parents),
+        parents=check_ids(raw.parents, "parents", limits.max_parents, "limits.max_parents"),
         source=USUAL_SOURCE[channel] if raw.source is None else read_word(SourceClass, raw.source, "source"),
         namespace=namespace,
         time=clock.time() if raw.time is None else _read_time(raw.time),
@@ -116,7 +116,7 @@ def read_text(value: str | bytes, limit: int) -> str:
     if not isinstance(value, (str, bytes, bytearray)):
         raise InputError("text", f"is {type(value).__name__}, not text", "Give str, or bytes of UTF-8")
     if len(value) > limit:
-        raise TooLarge("text", len(value), limit)
+        raise TooLarge("text", len(value), limit, setting="limits.max_text_bytes")
     if isinstance(value, str):
         return _checked(value, limit)
     try:
@@ -138,7 +138,7 @@ def _checked(text: str, limit: int) -> str:
             "text", f"character {error.start} is a lone surrogate, not text", "Decode it with errors='replace'"
         ) from None
     if size > limit:
-        raise TooLarge("text", size, limit)
+        raise TooLarge("text", size, limit, setting="limits.max_text_bytes")
     return text
 
 
@@ -149,7 +149,7 @@ def check_image(data: bytes, limit: int) -> None:
             "image", f"is {type(data).__name__}, not bytes", "Give the bytes of a PNG, JPEG, GIF, WebP or BMP file"
         )
     if len(data) > limit:
-        raise TooLarge("image", len(data), limit)
+        raise TooLarge("image", len(data), limit, "Make it smaller", setting="limits.max_image_bytes")
     if not data:
         raise InputError("image", "is empty", "Leave it out, or give the bytes of a picture")
 
@@ -187,7 +187,7 @@ def read_fields(value: MemoryFields | Mapping[str, Any] | None, limit: int) -> M
             "fields.meta", f"is not plain JSON data: {error}", "Use text, numbers, lists and mappings"
         ) from None
     if size > limit:
-        raise TooLarge("fields", size, limit)
+        raise TooLarge("fields", size, limit, setting="limits.max_fields_bytes")
     return record
 
 

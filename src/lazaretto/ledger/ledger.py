@@ -455,7 +455,7 @@ class Ledger(LedgerReader):
             ledger.close()
             raise translate(unsure.cause, ledger.url) from unsure
         except BaseException:
-            ledger.close()
+            ledger._store.discard()
             raise
         ledger.imported = importer.proof
         if importer.proof != "proved":

@@ -27,7 +27,7 @@ from sqlalchemy.pool import QueuePool
 from lazaretto.errors import InputError, LazarettoError, MissingExtra, StoreMissing, StoreUnavailable
 from lazaretto.ledger import driver, migrations
 from lazaretto.ledger.driver import is_transient, plain_store_errors
-from lazaretto.ledger.schema import heads
+from lazaretto.ledger.schema import events, heads
 
 
 class ChangeDetector:
@@ -238,6 +238,8 @@ class Store:
         self.read_only = read_only
         self.scrubbed = True
         """False while erased bytes may still lie in SQLite's log."""
+        self._made: Path | None = None
+        """The file that opening this store made."""
         self._pid = os.getpid()
         self._readers = engine.execution_options(**{COMMITTED: True})
         self._change_detector = ChangeDetector(engine) if engine.dialect.name == "sqlite" else None
@@ -247,18 +249,20 @@ class Store:
         cls, url: str | None = None, *, create: bool = True, read_only: bool = False, upgrade: bool = True
     ) -> Store:
         """Open or create the store at ``url``; an old schema is upgraded, unless it is not to be or must not be."""
-        parsed = _parse(url or default_url())
+        parsed, made = _parse(url or default_url()), None
         if parsed.drivername.startswith("sqlite"):
             path = Path(parsed.database or "").expanduser().absolute()
             if not _there(path) and (read_only or not create):
                 raise StoreMissing(parsed.render_as_string())
             if create and not read_only:
                 _make_folder(path.parent)
+                made = None if _there(path) else path
             parsed = parsed.set(drivername="sqlite", database=str(path))
             engine = _sqlite_engine(path, create=create, read_only=read_only)
         else:
             engine = _postgres_engine(parsed, read_only=read_only)
         store = cls(engine, parsed, read_only=read_only)
+        store._made = made
         try:
             store._settle_schema(create=create, upgrade=upgrade)
         except BaseException:
@@ -376,6 +380,16 @@ class Store:
                 connection.exec_driver_sql(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
         self.scrubbed = busy is None or busy[0] == 0
         return self.scrubbed
+
+    def discard(self) -> None:
+        """Close a store that came to nothing: the file that opening it made goes where nobody wrote an event to it."""
+        unused = False
+        if self._made is not None:
+            with contextlib.suppress(LazarettoError), self.reading() as connection:
+                unused = connection.execute(sa.select(events.c.seq).limit(1)).first() is None
+        self.close()
+        for ending in ("", "-wal", "-shm") if unused else ():
+            Path(f"{self._made}{ending}").unlink(missing_ok=True)
 
     def close(self) -> None:
         """Give every connection back."""

@@ -35,6 +35,7 @@ from lazaretto.reading.encoded import (
     without_noise,
 )
 from lazaretto.reading.normalization import CONFUSABLE, INVISIBLE
+from lazaretto.reading.spelling import spelled_right
 
 
 @dataclass(frozen=True, slots=True)
@@ -477,6 +478,7 @@ _READINGS: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("spelled", spelled_letters),
     ("leet", _leet),
     ("split", _split_words),
+    ("spelled right", spelled_right),
     ("acrostic", _acrostic),
     ("listed", _listed),
 )

@@ -128,7 +128,7 @@ async def read_picture(url: str, field: str, guard: Guard, request: Request) -> 
         if not comma or not head.endswith(";base64"):
             raise InputError(field, "is not a base64 data URL", "Use data:image/png;base64,...")
         if len(data) > limit * 4 // 3 + 4:
-            raise TooLarge(field, len(data), limit)
+            raise TooLarge(field, len(data) * 3 // 4, limit, "Make it smaller", setting="limits.max_image_bytes")
         try:
             return base64.b64decode(data, validate=True)
         except (ValueError, binascii.Error):

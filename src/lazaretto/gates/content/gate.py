@@ -310,9 +310,14 @@ def _with_numbers(evidence: tuple[Evidence, ...], transcript: Transcript) -> tup
 def make(table: Mapping[str, Any]) -> ContentGate:
     """The gate from the policy's ``[gates.content]``; raises where the packages of its jury are absent."""
     settings = content_settings(table)
+    require_jury(settings)
+    return ContentGate(settings)
+
+
+def require_jury(settings: ContentSettings) -> None:
+    """``MissingExtra`` where the packages of the jury that the settings name are absent."""
     if settings.jury == "embedded":
         require("the content gate", "gates", "onnxruntime", "safetensors", "tokenizers", "py3langid")
-    return ContentGate(settings)
 
 
 def _load_models() -> None:

@@ -53,7 +53,7 @@ from lazaretto.pictures.words import (
 )
 from lazaretto.policy import CLOSED, DEFAULT_TRUST, RulingWord, Share, TrustPolicy, read_settings
 from lazaretto.policy.plugins import require
-from lazaretto.processor_time import in_thread, left, until
+from lazaretto.processor_time import NOT_WHOLE, in_thread, left, until
 from lazaretto.provenance.text_edits import without_spans
 from lazaretto.reading.text import reading_of
 from lazaretto.types import UNHEARD, Channel, Correction, Cost, Evidence, Observation, Ruling, SourceClass, Verdict
@@ -64,8 +64,7 @@ GOAL_HIJACK = "ASI01"
 _MOST_QUOTED = 3
 """Most unreadable sentences that the evidence quotes."""
 KNOWN_PLAN, MILD = "known_plan", "mild_order"
-_NOT_READ = "Only parts of it were read: it is too long for the processor time that the policy gives one item."
-_NOT_COMPARED = "Only some of its claims were compared with known ones: the processor time of one item was spent."
+_NOT_COMPARED = "Only some of its claims were compared with known ones, in the time of one item (processor_s)."
 SCREENING = 0.75
 """The screener's share of an item's remaining processor time."""
 
@@ -512,7 +511,7 @@ def _evidence(screening: Screening, rule: str, hold_at: float, within: str = "")
     if rule == "unknown_language":
         return tuple(_not_read(part, within) for part in screening.unread[:_MOST_QUOTED])
     if rule in ("clean", UNREAD):
-        words = "Nothing in it reads like an order to an agent." if rule == "clean" else _NOT_READ
+        words = "Nothing in it reads like an order to an agent." if rule == "clean" else NOT_WHOLE
         if rule == "clean" and screening.risk >= GRAY:
             words = "It may be an order to an agent; the policy's review_rate lets it pass."
         return (Evidence("measure", words, {"logit": round(screening.logit, 2), "hold_at": round(hold_at, 2)}),)

@@ -41,7 +41,7 @@ from lazaretto.gates.content.records import (
 )
 from lazaretto.gates.engine.decision import HEARD
 from lazaretto.gates.secrets import shown
-from lazaretto.processor_time import in_thread
+from lazaretto.processor_time import NOT_WHOLE, in_thread
 from lazaretto.types import UNHEARD, Evidence
 
 HAZARD_IDS: Mapping[str, tuple[str, ...]] = {
@@ -217,7 +217,7 @@ class JuryArbiter:
             undecided,
             role_cost,
             gray,
-            _NOT_READ if reading is not None and reading.cut else "",
+            NOT_WHOLE if reading is not None and reading.cut else "",
         )
 
     def _heard(
@@ -330,9 +330,6 @@ def heard_in(evidence: Sequence[Evidence]) -> Heard | None:
     """A second reader's answer, read back from a verdict's evidence."""
     data = next((part.data[HEARD] for part in evidence if HEARD in part.data), None)
     return None if data is None else Heard(data["reader"], data["jury"], data["score"], data["whole"])
-
-
-_NOT_READ = "Not all of the text was read: it is too long for the time that one item may take."
 
 
 def _why_undecided(debate: DebateState, reading: JuryScores | None, risk: float, *, confirmed: bool) -> str:
