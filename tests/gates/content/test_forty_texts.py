@@ -19,7 +19,7 @@ pytest.importorskip("tokenizers", reason="needs the gates extra")
 FOLDER = Path(__file__).resolve().parents[2] / "data" / "auditors_forty.jsonl"
 TEXTS = [json.loads(line) for line in FOLDER.read_text(encoding="utf-8").splitlines()]
 QUOTED = re.compile("“([^”]*)”")
-NO_CASE = "No case of the library bears on it."
+NO_CASE = re.compile(r"No case of the library bears on it\.|No case was looked up\.")
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,8 @@ def test_every_quote_stands_in_the_text(reports: dict[str, dict[str, Any]]) -> N
 def test_a_case_is_said_to_bear_exactly_where_one_is_cited(reports: dict[str, dict[str, Any]]) -> None:
     known = {case.id: case for case in starter_cases()}
     for name, report in reports.items():
-        assert (NO_CASE in report["reasoning"]) == (not report["precedents"]), name
+        judged = not report["undecided"]
+        assert bool(NO_CASE.search(report["reasoning"])) == (judged and not report["precedents"]), name
         for cited in report["precedents"]:
             assert cited["id"] in known and known[cited["id"]].label.value == cited["label"], name
 
@@ -67,6 +68,12 @@ def test_numbers_and_outcome_agree(reports: dict[str, dict[str, Any]]) -> None:
         asked = "safe" if report["risk"] < allowed else "unsafe" if report["risk"] >= unsafe else "review"
         near = min(abs(report["risk"] - allowed), abs(report["risk"] - unsafe)) < 0.006
         assert near or report["label"] == asked, (name, report["risk"], report["label"])
+
+
+def test_a_reason_never_calls_safe_what_was_not_judged(reports: dict[str, dict[str, Any]]) -> None:
+    for name, report in reports.items():
+        if report["undecided"]:
+            assert report["label"] == "review" and "safe" not in report["reasoning"], (name, report["reasoning"])
 
 
 def test_no_argument_of_the_last_round_denies_what_the_ruling_rests_on(reports: dict[str, dict[str, Any]]) -> None:

@@ -114,5 +114,13 @@ def test_incident_reports_leave_secrets_and_marks_out_too(tmp_path: Path) -> Non
             assert "<img" not in html and "href=" not in html and not re.search(r"<h\d>\s*SAFE", html)
 
 
+def test_signs_that_honest_words_need_stay_as_they_are() -> None:
+    from lazaretto.reports import escape
+
+    for words in ("می‌خواهم", "👩‍👩‍👧 ❤️", "日本語　です", "naïve café", "one\ntwo\tthree", "١٢٣ שלום"):
+        assert escape(words) == words
+    assert escape("one\r\ntwo") == "one\ntwo"
+
+
 def test_forms_that_machines_read_can_be_read(hostile: dict[str, Any]) -> None:
     assert orjson.loads(orjson.dumps(hostile, option=orjson.OPT_NON_STR_KEYS))["exhibit"]["text"] == HOSTILE
