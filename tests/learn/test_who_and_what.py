@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,42 @@ def test_every_act_of_a_person_in_the_ledger_has_a_name(guard: SyncGuard) -> Non
     )
     nameless = [(e.kind, e.body) for e in guard.ledger.events(kinds=human) if not ((e.body or {}).get("by") or e.agent)]
     assert not nameless
+
+
+def test_no_command_acts_without_a_name_in_the_record(store: str, tmp_path: Path) -> None:
+    with SyncGuard.open(store) as guard:
+        one = guard.remember(ORDER, agent="scout", source="untrusted_document").item
+        two, three = (guard.remember(text, agent="scout").item for text in ("The gate opens at six.", "Pears."))
+    plan = str(tmp_path / "plan.json")
+    for words in (
+        ("release", one),
+        ("repair", "plan", "isolate", two, "--reason", "x", "--out", plan),
+        ("repair", "apply", plan),
+        ("ledger", "erase", three, "--reason", "asked"),
+    ):
+        done = run(*words, "--store", store)
+        assert done.exit_code == 0, done.output
+    with SyncGuard.open(store) as guard:
+        receipt = [e.subject for e in guard.ledger.events(kinds=(EventKind.REPAIRED,))][-1]
+    assert run("repair", "undo", receipt, "--store", store).exit_code == 0
+    assert run("ledger", "retain", "--days", "0", "--store", store).exit_code == 0
+    with SyncGuard.open(store) as guard:
+        acts = (EventKind.REPAIRED, EventKind.UNDONE, EventKind.ERASED)
+        found = list(guard.ledger.events(kinds=acts))
+        assert {e.kind for e in found} == set(acts)
+        assert not [(e.kind, e.subject, e.body) for e in found if not ((e.body or {}).get("by") or e.agent)]
+
+
+def test_the_day_before_which_is_erased_is_one_of_utc(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with SyncGuard.open(store) as guard:
+        guard.remember("The gate opens at six.", agent="scout")
+    for zone in ("UTC", "Pacific/Kiritimati", "America/Los_Angeles"):
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+        made = run("ledger", "retain", "--before", "2020-01-31", "--json", "--store", store)
+        assert json.loads(made.stdout)["before"] == 1580428800, zone
+    monkeypatch.undo()
+    time.tzset()
 
 
 # Clearing one's own
