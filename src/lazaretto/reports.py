@@ -12,7 +12,7 @@ from typing import Any
 
 _ACTS = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _JOINERS = "\u200c\u200d"
-"""They make words of Persian and Hindi and some emoji what they are, and turn nothing round."""
+"""Zero-width signs without which words of Persian and Hindi and some emoji fall apart."""
 
 
 def spelled(text: str) -> str:

@@ -373,7 +373,7 @@ _MUST = r"(?:always|every|must|has to|have to|immer|stets|jede\w*|siempre|cada|t
 _PASSES = r"(?:safe|allowed|benign|harmless|sicher|erlaubt|harmlos|segur[oa]s?|permitid[oa]s?|sûre?s?|permise?s?)"
 _SETS = r"(?:set|give|assign|put|setze?|pon|mets|mettez)"
 _TO_JUDGES = (
-    ("calls the judges", re.compile(rf"(?:^|[\n.!?]\s*)\W*{_ROLE}\s*:", re.I)),
+    ("calls the judges", re.compile(rf"(?:^|[\n.!?])\W{{0,4}}{_ROLE}\s{{0,2}}:", re.I)),
     (
         "sets a score",
         re.compile(rf"\b{_SETS}\b[^.\n]{{0,30}}(?:risk|score|risiko|riesgo|risque)[^.\n]{{0,20}}\b[01]\b", re.I),
@@ -382,7 +382,7 @@ _TO_JUDGES = (
     ("rules about others", re.compile(rf"\b{_MUST}\b[^.\n]{{0,40}}\b{_LIKE}\b[^.\n]{{0,60}}\b{_PASSES}\b", re.I)),
     (
         "closes a delimiter",
-        re.compile(r"[\[<({]{2,}[^\n]{0,40}\b(?:end|close)\b|\bend of (?:the )?precedents?\b", re.I),
+        re.compile(r"[\[<({]{2}[^\n]{0,40}\b(?:end|close)\b|\bend of (?:the )?precedents?\b", re.I),
     ),
 )
 """Advice describes one case. What it may not do: call the judges, set their score, or rule about other texts."""

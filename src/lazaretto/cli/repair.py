@@ -28,7 +28,7 @@ MAX_PLAN_BYTES = 64_000_000
 SHOWN_STEPS, SHOWN_TEXT = 50, 100
 ItemArgument = Annotated[str, typer.Argument(help="Id of the item.")]
 OPERATOR = "operator"
-"""Who did it where no name is given: somebody with access to the store. Nothing is recorded without anybody."""
+"""The name in the record of an act that nobody signed: a person with access to the store."""
 ByOption = Annotated[str, typer.Option("--by", help="Person who decides.")]
 SignerOption = Annotated[str, typer.Option("--by", help="Person who does it; kept in the ledger.")]
 

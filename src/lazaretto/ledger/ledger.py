@@ -50,8 +50,8 @@ from lazaretto.types import Draft, Event, EventKind, Head, Observation, Ref
 log = logging.getLogger("lazaretto")
 T = TypeVar("T")
 PARTS = ("cases", "admission", "console")
-"""Namespaces beside a tenant's own that belong to its record, by what follows its name: the case library, what the
-memory gate said of cases, and who signed in."""
+"""Namespaces beside a tenant's own that belong to its record, by what follows its name: the case library, the
+memory gate's rulings on its cases, and the console's sessions."""
 _UNSURE_KEPT = 64
 _REPAIRS = (EventKind.REPAIRED.value, EventKind.UNDONE.value)
 

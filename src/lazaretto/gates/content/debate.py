@@ -370,7 +370,7 @@ def report_data(transcript: Transcript) -> dict[str, Any]:
 
 
 def content_hash(content: Content) -> str:
-    """What a report is about: the SHA-256 of its text, its description and its picture's own SHA-256, line by line."""
+    """The SHA-256 of a content: of its text, its description and its picture's own SHA-256, a line each."""
     picture = "" if content.image is None else hashlib.sha256(content.image).hexdigest()
     words = "\n".join((content.text, content.description, picture))
     return hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()
@@ -382,12 +382,12 @@ def _secrets_in(*parts: str) -> dict[str, str]:
     with contextlib.suppress(MissingExtra):
         for part in parts:
             words = part[: _SHOWN + OVERLAP]
-            found |= {words[one.start : one.end]: MARK.format(kind=one.kind) for one in find_secrets(words)}
+            found |= {words[secret.start : secret.end]: MARK.format(kind=secret.kind) for secret in find_secrets(words)}
     return found
 
 
 def _without_secrets(report: dict[str, Any], secrets: Mapping[str, str]) -> dict[str, Any]:
-    """The report with a mark where anybody repeats a secret; phrases point to their places in what is left."""
+    """The report with a mark in the place of each secret; phrases point to their places in the exhibit with marks."""
     if not secrets:
         return report
     anywhere = re.compile("|".join(map(re.escape, sorted(secrets, key=len, reverse=True))))
@@ -475,8 +475,8 @@ def _line(text: str) -> str:
     return "`" + _code(text) + "`"
 
 
-_ACTIVE = re.compile(r"[\\`*\[\]~]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)|^[-+=>#](?!\Z)|^\d+(?=[.)])")
-"""What Markdown would take for a link, a picture, emphasis, a code, an entity, or the start of a heading or list."""
+_ACTIVE = re.compile(r"[\\`*\[\]~]|(?<!\w)_|_(?!\w)|&(?=#?\w{1,32};)|^[-+=>#](?!\Z)|^\d+(?=[.)])")
+"""Signs that Markdown would take for a link, a picture, emphasis, a code, an entity, or the start of a heading or list."""
 
 
 def _words(text: str) -> str:

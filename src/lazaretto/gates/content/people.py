@@ -41,10 +41,10 @@ def with_peoples_word(
 
 
 def _by_whom(entry: Entry, ledger: Ledger) -> str:
-    """Who gave the word that counts, and on which day (UTC); empty where a repair that nobody signed did."""
+    """Name and day (UTC) of the label or release that counts; empty where an unsigned repair does."""
     about = (EventKind.LABELLED, EventKind.RELEASED)
-    said = [event for event in standing_events(ledger, about, subject=entry.item) if (event.body or {}).get("by")]
-    if not said:
+    given = [event for event in standing_events(ledger, about, subject=entry.item) if (event.body or {}).get("by")]
+    if not given:
         return ""
-    day = datetime.fromtimestamp(said[-1].time, UTC).date()
-    return f" by {(said[-1].body or {})['by']} on {day} (UTC)"
+    day = datetime.fromtimestamp(given[-1].time, UTC).date()
+    return f" by {(given[-1].body or {})['by']} on {day} (UTC)"

@@ -24,7 +24,7 @@ _MEANS = {
     "review": "The debate did not settle it: a person has to.",
     "safe": "The debate found nothing harmful.",
 }
-_MEANS_BY_PERSON = "A person said so, of the same content; what the debate found stands below."
+_MEANS_BY_PERSON = "A person decided about the same content; the findings of the debate stand below."
 
 
 def page(report: Mapping[str, Any]) -> str:
