@@ -476,7 +476,7 @@ def _line(text: str) -> str:
 
 
 _ACTIVE = re.compile(r"[\\`*\[\]~]|(?<!\w)_|_(?!\w)|&(?=#?\w{1,32};)|^[-+=>#](?!\Z)|^\d+(?=[.)])")
-"""Signs that Markdown would take for a link, a picture, emphasis, a code, an entity, or the start of a heading or list."""
+"""Signs that Markdown takes for a link, a picture, emphasis, a code, an entity, or the start of a heading or list."""
 
 
 def _words(text: str) -> str:
