@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+import html
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from importlib.metadata import version
 from typing import Any
 
-__all__ = ["badge", "bullets", "escape", "figure", "page", "table"]
+# Texts of strangers, for people to read.
+
+_ACTS = ("Cc", "Cf", "Cs", "Zl", "Zp")
+_JOINERS = "\u200c\u200d"
+"""Zero-width signs without which words of Persian and Hindi and some emoji fall apart."""
+
+
+def spelled(text: str) -> str:
+    """The text with its signs spelled out that act on a page or terminal: escapes, hidden ones, turned writing."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        sign.encode("unicode_escape", "surrogatepass").decode()
+        if unicodedata.category(sign) in _ACTS and sign not in f"\n\t{_JOINERS}"
+        else sign
+        for sign in text.replace("\r\n", "\n")
+    )
+
+
+def escape(text: str) -> str:
+    """Text as markup shows it: nothing in it is a tag, and nothing acts."""
+    return html.escape(spelled(text))
+
 
 # JSON data that any encoding can carry.
 

@@ -6,18 +6,19 @@ its own and can be rolled back, and items of evaluation sets are refused by name
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lazaretto.cases.library import CaseLibrary, NearDuplicateIndex, read_case, starter_cases
+from lazaretto.cases.library import CaseLibrary, NearDuplicateIndex, normal, read_case, starter_cases
 from lazaretto.cases.records import Case
 from lazaretto.errors import InputError
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.reader import Tail
 from lazaretto.models.protocol import TextEmbedder
-from lazaretto.reading.injections import find_injections
+from lazaretto.reading.injections import find_injections, visible
 from lazaretto.types import Draft, EventKind, plain
 
 Admit = Callable[[Case], str]
@@ -29,6 +30,8 @@ STARTER = "starter"
 """Version name of the library that ships, before anything was added."""
 _SUBJECT, _PROTECTED = "case-library", "evaluation-set"
 _MAX_CASE_CHARS = 20_000
+_TELLING = 16
+"""Characters from which a text of fewer than four words tells what it is: Chinese and Thai write without spaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,8 @@ class Version:
     cases: tuple[str, ...]
     reason: str
     time: float
+    by: str = ""
+    """Who last put it in use; empty where nobody did."""
     preview: Mapping[str, Any] | None = None
 
 
@@ -108,13 +113,16 @@ class Casebook:
                     tuple(body["cases"]),
                     str(body["reason"]),
                     event.time,
-                    body.get("preview"),
+                    preview=body.get("preview"),
                 )
                 self.read = max(self.read, int(body.get("read", 0)))
             elif what == "read":
                 self.read = max(self.read, int(body["read"]))
             elif what == "live":
-                self._live.append(str(body["version"]))
+                name = str(body["version"])
+                self._live.append(name)
+                if name in self._versions:
+                    self._versions[name] = replace(self._versions[name], by=str(body["by"]))
             elif what == "protect":
                 for item, words in body["items"].items():
                     self._protected.add(item, words)
@@ -182,7 +190,8 @@ class Casebook:
 
     def _leak(self, case: Case) -> Refusal | None:
         for part in dict.fromkeys((case.words, case.text, case.description)):
-            if len(part.split()) >= 4 and (match := self._protected.find(part)) is not None:
+            match = self._protected.find(part) or self._protected.within(part) if normal(part) else None
+            if match is not None and (match.share == 1 or len(part.split()) >= 4 or len(part) >= _TELLING):
                 return Refusal(case.id, f"overlaps an evaluation item ({match.share:.0%} of its shingles)", match.key)
         return None
 
@@ -351,7 +360,29 @@ def _screen(case: Case) -> Refusal | None:
         return Refusal(case.id, f"longer than {_MAX_CASE_CHARS:,} characters")
     orders = ("orders the judges", "orders to ignore the instructions", "closes a delimiter")
     for line in (*case.cues, case.summary):
-        found = next((a for a in find_injections(line) if a.kind in orders), None)
-        if found is not None:
-            return Refusal(case.id, f"its cues speak to the judges ({found.kind})")
+        kind = next((a.kind for a in find_injections(line) if a.kind in orders), "")
+        kind = kind or next((kind for kind, pattern in _TO_JUDGES if pattern.search(visible(line))), "")
+        if kind:
+            return Refusal(case.id, f"its cues speak to the judges ({kind})")
     return None
+
+
+_ROLE = r"(?:judges|judge|jury|jurors?|moderators?|classifiers?|system|assistant|richter\w*|juez|jueces|juges?)"
+_LIKE = r"(?:similar|resembl\w+|alike|ähnlich\w*|solche\w*|parecid\w*|semejante\w*|semblable\w*)"
+_MUST = r"(?:always|every|must|has to|have to|immer|stets|jede\w*|siempre|cada|toujours|chaque)"
+_PASSES = r"(?:safe|allowed|benign|harmless|sicher|erlaubt|harmlos|segur[oa]s?|permitid[oa]s?|sûre?s?|permise?s?)"
+_SETS = r"(?:set|give|assign|put|setze?|pon|mets|mettez)"
+_TO_JUDGES = (
+    ("calls the judges", re.compile(rf"(?:^|[\n.!?])\W{{0,4}}{_ROLE}\s{{0,2}}:", re.I)),
+    (
+        "sets a score",
+        re.compile(rf"\b{_SETS}\b[^.\n]{{0,30}}(?:risk|score|risiko|riesgo|risque)[^.\n]{{0,20}}\b[01]\b", re.I),
+    ),
+    ("rules about others", re.compile(rf"\b{_LIKE}\b[^.\n]{{0,60}}\b{_MUST}\b[^.\n]{{0,30}}\b{_PASSES}\b", re.I)),
+    ("rules about others", re.compile(rf"\b{_MUST}\b[^.\n]{{0,40}}\b{_LIKE}\b[^.\n]{{0,60}}\b{_PASSES}\b", re.I)),
+    (
+        "closes a delimiter",
+        re.compile(r"[\[<({]{2}[^\n]{0,40}\b(?:end|close)\b|\bend of (?:the )?precedents?\b", re.I),
+    ),
+)
+"""Advice describes one case. What it may not do: call the judges, set their score, or rule about other texts."""

@@ -10,8 +10,8 @@ import logging
 import re
 import sqlite3
 import threading
-import unicodedata
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -27,6 +27,7 @@ from lazaretto.cases.records import Case, InputKind, Label, Precedent
 from lazaretto.errors import InputError, StoreDamaged
 from lazaretto.models.caches import KeyValueStore
 from lazaretto.models.protocol import TextEmbedder
+from lazaretto.reading.normalization import fold
 
 _log = logging.getLogger(__name__)
 
@@ -209,6 +210,10 @@ def _vector_store(folder: Path | None) -> KeyValueStore:
 
 NEAR = 0.7
 """Share of common shingles from which two contents count as the same."""
+WITHIN = 0.9
+"""Share of a text's shingles from which another text counts as holding it."""
+_FEWEST = 6
+"""Shingles of a text of eight words."""
 _PERMUTATIONS, _ROWS = 64, 4
 _PRIME = (1 << 61) - 1
 _SEED = 20_259
@@ -218,9 +223,9 @@ _B = _random.integers(0, 1 << 31, _PERMUTATIONS, dtype=np.uint64)
 
 
 def normal(text: str) -> str:
-    """The text without what copying changes: case, accents' encoding, punctuation, spacing."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    return " ".join(re.findall(r"\w+", folded))
+    """The text without what copying and disguise change: case, encoding, punctuation, spacing, hidden and look-alike
+    letters."""
+    return " ".join(re.findall(r"\w+", fold(text)))
 
 
 def normal_hash(text: str) -> str:
@@ -267,6 +272,8 @@ class NearDuplicateIndex:
         self._exact: dict[str, str] = {}
         self._bands: dict[tuple[int, bytes], list[str]] = {}
         self._shingles: dict[str, frozenset[int]] = {}
+        self._holders: dict[int, list[str]] = {}
+        """The keys of each shingle; made when it is asked for."""
 
     def __len__(self) -> int:
         return len(self._shingles)
@@ -275,6 +282,7 @@ class NearDuplicateIndex:
         """Remember ``text`` under ``key``."""
         parts = shingles(text)
         self._shingles[key] = parts
+        self._holders.clear()
         self._exact.setdefault(normal_hash(text), key)
         for band in _bands(parts):
             self._bands.setdefault(band, []).append(key)
@@ -288,6 +296,16 @@ class NearDuplicateIndex:
         candidates = {key for band in _bands(parts) for key in self._bands.get(band, ())}
         best = max(((jaccard(parts, self._shingles[key]), key) for key in candidates), default=(0.0, ""))
         return DuplicateMatch(best[1], best[0]) if best[0] >= near else None
+
+    def within(self, text: str, share: float = WITHIN) -> DuplicateMatch | None:
+        """What stands in ``text`` nearly whole, with other words around it; no text under eight words is found."""
+        if not self._holders:
+            for key, known in self._shingles.items():
+                for part in known if len(known) >= _FEWEST else ():
+                    self._holders.setdefault(part, []).append(key)
+        counts = Counter(key for part in shingles(text) for key in self._holders.get(part, ()))
+        best = max(((count / len(self._shingles[key]), key) for key, count in counts.items()), default=(0.0, ""))
+        return DuplicateMatch(best[1], best[0]) if best[0] >= share else None
 
 
 def _bands(parts: frozenset[int]) -> list[tuple[int, bytes]]:

@@ -110,7 +110,7 @@ def waiting(context: CommandContext) -> None:
 def show_asked(call: Asked) -> None:
     """A call that waits for a person: what it would do, why it is asked about, and how to answer."""
     console.print(
-        f"{call.token} {call.tool} ({call.action}) by {showable(call.agent, 60)}, {moment(call.time)}", markup=False
+        f"{call.token} {call.tool} ({call.action}) by {showable(call.agent, 60)}, {moment(call.time)} UTC", markup=False
     )
     print_plain(f"  {showable(call.arguments, 400)}")
     for reason in call.reasons:

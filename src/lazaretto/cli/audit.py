@@ -24,6 +24,7 @@ from lazaretto.ingest.raw_input import read_text
 from lazaretto.ledger import Ledger
 from lazaretto.names import counted
 from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.reports import spelled
 
 
 def content_policy(context: CommandContext) -> ContentSettings:
@@ -146,7 +147,7 @@ def _show(data: dict[str, Any], written: Path | None) -> None:
         line = f"  precedent ({precedent['label']}, {precedent['similarity']:.2f}): {precedent['summary'][:120]}"
         print_plain(line)
     for fault in data["faults"]:
-        console.print(f"  fault: {fault}", markup=False, highlight=False, style="yellow")
+        console.print(f"  fault: {spelled(fault)}", markup=False, highlight=False, style="yellow")
     cost = data["cost"]
     price = f", ${cost['dollars']:.6f}" if cost["dollars"] else ""
     console.print(f"  {cost['ms']:.0f} ms, {counted(cost['calls'], 'call')}, {counted(cost['tokens'], 'token')}{price}")

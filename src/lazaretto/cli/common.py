@@ -23,6 +23,7 @@ from lazaretto.errors import (
     StoreError,
     TooLarge,
 )
+from lazaretto.reports import spelled
 from lazaretto.types import plain
 
 if TYPE_CHECKING:
@@ -97,8 +98,8 @@ def new_table(*columns: str, title: str | None = None) -> Table:
 
 
 def print_plain(words: str) -> None:
-    """Print words as they are: brackets in them are no markup, and nothing in them is coloured."""
-    console.print(words, markup=False, highlight=False)
+    """Print words as they are: brackets are no markup, nothing is coloured, and signs that act are spelled out."""
+    console.print(spelled(words), markup=False, highlight=False)
 
 
 def print_table(table: Table) -> None:

@@ -16,6 +16,7 @@ from lazaretto.cli.context import CommandContext, with_context
 from lazaretto.errors import InputError
 from lazaretto.gates.content.gate import live_library
 from lazaretto.learn.curate import case_rows, labelled_rows
+from lazaretto.names import check_name
 
 family = typer.Typer(help="Bring cases in, and keep evaluation items out.", no_args_is_help=True)
 
@@ -47,16 +48,18 @@ def import_cases(
     against: AgainstOption = None,
     live: Annotated[bool, typer.Option("--live/--no-live", help="Use the new version at once.")] = True,
     screen: Annotated[bool, typer.Option("--screen/--no-screen", help="Ask the memory gate about every case.")] = True,
+    by: Annotated[str, typer.Option("--by", help="Person who brings them in.")] = "operator",
 ) -> None:
     """Import cases into the library: near-duplicates merge, evaluation items are refused by name."""
-    cases = _read(kind, path)
+    person = check_name(by, "by", printable=True)
+    cases, unread = _read(kind, path), "" if screen else ", without the memory gate"
     with context.open_ledger() as ledger:
         book = Casebook(ledger)
         protected = protect(book, against)
         with guard_admission(context, enabled=screen) as admit:
-            intake = book.offer(cases, f"import {kind} {path.name}", admit)
+            intake = book.offer(cases, f"import {kind} {path.name} by {person}{unread}", admit)
         if live:
-            book.go_live(intake.version, by="import")
+            book.go_live(intake.version, by=person)
             live_library(book)  # its vectors are made and kept now, so that no verdict waits for them
         body = _summary(intake, len(cases), protected, book.live)
     context.emit(body, lambda: _show(body))

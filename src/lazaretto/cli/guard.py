@@ -382,7 +382,7 @@ def _show_suspects(found: tuple[Suspect, ...]) -> None:
     if not found:
         console.print("nothing stands behind failed decisions more often than chance lets it")
         return
-    table = new_table("item", "by", "time", "failed", "succeeded", "by chance", "unexplained")
+    table = new_table("item", "by", "time (UTC)", "failed", "succeeded", "by chance", "unexplained")
     for suspect in found:
         chance = "nothing to compare" if suspect.chance is None else f"{suspect.chance:.2g}"
         counts = (str(suspect.failed), str(suspect.succeeded), chance, str(suspect.unexplained))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,6 +37,8 @@ from lazaretto.learn.curate import (
 )
 from lazaretto.learn.tuning import calibrate
 from lazaretto.ledger import Ledger
+from lazaretto.names import check_name
+from lazaretto.reports import spelled
 
 family = typer.Typer(
     help="Learn from mistakes: curate cases, list versions, roll back, move thresholds.", no_args_is_help=True
@@ -84,13 +87,14 @@ def curate_command(
     held_out: Annotated[Path | None, typer.Option("--held-out", help="Labelled items for the preview.")] = None,
     sample: Annotated[int, typer.Option("--sample", min=1, help="Items of the preview.")] = 50,
     force: Annotated[bool, typer.Option("--force", help="Go live even if the preview is worse or absent.")] = False,
+    by: Annotated[str, typer.Option("--by", help="Person who decides.")] = "operator",
 ) -> None:
     """Turn mistakes into cases; they go live when a preview on held-out items is no worse.
 
     Without --verdicts and --truth, rulings that people overturned or confirmed as harmful are learnt. Every case
     passes the memory gate.
     """
-    settings = content_policy(context)
+    settings, person = content_policy(context), check_name(by, "by", printable=True)
     with context.open_ledger() as ledger:
         book = Casebook(ledger)
         wrong = _wrong(ledger, verdicts, truth)
@@ -101,7 +105,7 @@ def curate_command(
         seen = _preview(settings, book, intake, rows) if rows and (intake.added or intake.merged) else None
         live = bool(intake.added or intake.merged) and (force or (seen is not None and not seen.worse))
         if live:
-            book.go_live(intake.version, by="curator", preview=asdict(seen) if seen else None)
+            book.go_live(intake.version, by=person, preview=asdict(seen) if seen else None)
     body = _body(intake, wrong, seen, live)
     context.emit(body, lambda: _show(body))
     if wrong and not live:
@@ -164,15 +168,24 @@ def cases_command(
 
         export.write_bytes(b"".join(orjson.dumps(plain(case)) + b"\n" for case in cases))
     rows = [
-        {"version": v.name, "live": v.name == live, "cases": len(v.cases), "parent": v.parent, "reason": v.reason}
+        {
+            "version": v.name,
+            "live": v.name == live,
+            "cases": len(v.cases),
+            "parent": v.parent,
+            "reason": v.reason,
+            "time": datetime.fromtimestamp(v.time, UTC).isoformat(timespec="seconds") if v.time else "",
+            "by": v.by,
+        }
         for v in versions
     ]
 
     def show() -> None:
-        table = new_table("version", "cases", "from", "reason")
+        table = new_table("version", "cases", "from", "reason", "made", "put in use by")
         for row in rows:
             name = ("* " if row["live"] else "  ") + str(row["version"])
-            table.add_row(name, str(row["cases"]), str(row["parent"]), str(row["reason"]))
+            shown = (spelled(str(row[key])) for key in ("cases", "parent", "reason", "time", "by"))
+            table.add_row(name, *shown)
         print_table(table)
         if export is not None:
             print_plain(f"{len(cases)} cases written to {export}")
@@ -189,7 +202,7 @@ def rollback_command(
 ) -> None:
     """Go back to an earlier version of the case library."""
     with context.open_ledger() as ledger:
-        now = Casebook(ledger).roll_back(to, by=by)
+        now = Casebook(ledger).roll_back(to, by=check_name(by, "by", printable=True))
     context.emit({"live": now}, lambda: console.print(f"live: {now}", highlight=False))
 
 

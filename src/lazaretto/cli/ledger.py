@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -363,7 +363,7 @@ def erase(
     context: CommandContext,
     reason: Annotated[str, typer.Option(help="Why; it stays readable in the tombstone.")],
     item: Annotated[str | None, typer.Argument(help="Id of an item or a decision.")] = None,
-    by: Annotated[str, typer.Option(help="Who erases it; it stays readable, too.")] = "",
+    by: Annotated[str, typer.Option(help="Who erases it; it stays readable, too.")] = "operator",
     agent: Annotated[str, typer.Option(help="Instead of an id: all that this agent wrote and reported.")] = "",
     descendants: Annotated[bool, typer.Option("--descendants", help="Also what was made from it.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go, and erase nothing.")] = False,
@@ -404,15 +404,16 @@ def _first_words(ledger: Ledger, subject: str) -> str:
 def retain(
     context: CommandContext,
     days: Annotated[float | None, typer.Option(help="Keep the content of this many days.", min=0)] = None,
-    before: Annotated[datetime | None, typer.Option(help="Erase what was recorded before this moment.")] = None,
+    before: Annotated[datetime | None, typer.Option(help="Erase what was recorded before this moment (UTC).")] = None,
+    by: Annotated[str, typer.Option(help="Who erases it; it stays readable, too.")] = "operator",
 ) -> None:
     """Erase the content of everything older than a limit."""
     if (days is None) == (before is None):
         problem = "is missing, and so is before" if days is None else "is given beside before"
         example = ": --days 30, or --before 2026-01-31" if days is None else ""
         raise InputError("days", problem, f"Give one of them{example}")
-    moment = before.timestamp() if before is not None else time.time() - 86_400 * (days or 0)
+    moment = time.time() - 86_400 * (days or 0) if before is None else before.replace(tzinfo=UTC).timestamp()
     with context.open_ledger(create=False) as ledger:
-        count = ledger.erase_older_than(moment)
+        count = ledger.erase_older_than(moment, by=by)
         _finish_erasing(ledger)
     context.emit({"erased": count, "before": moment}, lambda: console.print(f"erased the content of {count:,} items"))

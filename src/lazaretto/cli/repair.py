@@ -27,6 +27,8 @@ from lazaretto.types import Receipt, RepairPlan, RepairStep, plain
 MAX_PLAN_BYTES = 64_000_000
 SHOWN_STEPS, SHOWN_TEXT = 50, 100
 ItemArgument = Annotated[str, typer.Argument(help="Id of the item.")]
+OPERATOR = "operator"
+"""The name in the record of an act that nobody signed: a person with access to the store."""
 ByOption = Annotated[str, typer.Option("--by", help="Person who decides.")]
 SignerOption = Annotated[str, typer.Option("--by", help="Person who does it; kept in the ledger.")]
 
@@ -119,7 +121,7 @@ def apply_repair(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show each item before and after; change nothing.")
     ] = False,
-    by: SignerOption = "",
+    by: SignerOption = OPERATOR,
 ) -> None:
     """Apply a plan, as a whole. Refused (exit code 4) when anything it rests on has changed."""
     data = sys.stdin.buffer.read(MAX_PLAN_BYTES) if plan == "-" else read_file(Path(plan), "plan", MAX_PLAN_BYTES)
@@ -167,7 +169,7 @@ def _show_receipt(receipt: Receipt) -> None:
 def undo_repair(
     context: CommandContext,
     receipt: Annotated[str, typer.Argument(help="Id of the receipt.")],
-    by: SignerOption = "",
+    by: SignerOption = OPERATOR,
 ) -> None:
     """Put everything back as it was before a repair; of one that was undone in part, the rest."""
     with context.open_guard(create=False) as guard:
@@ -314,7 +316,7 @@ def release(
     item: ItemArgument,
     descendants: Annotated[bool, typer.Option("--descendants", help="Release what was made from it too.")] = False,
     reason: Annotated[str, typer.Option("--reason", help="Why; kept in the receipt.")] = "",
-    by: Annotated[str, typer.Option("--by", help="Person who decides; kept with the reason.")] = "",
+    by: Annotated[str, typer.Option("--by", help="Person who decides; kept with the reason.")] = OPERATOR,
 ) -> None:
     """Bring a held item back into recall, and off the block list."""
     with context.open_guard(create=False) as guard:

@@ -38,7 +38,7 @@ class Format(StrEnum):
 
 
 def clock(time: float) -> str:
-    """A time as people read it."""
+    """A time as people read it, in UTC."""
     try:
         return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (OverflowError, ValueError, OSError):
@@ -87,7 +87,7 @@ def _incident(ledger: Ledger, graph: ProvenanceGraph, item: str) -> dict[str, st
 def _rows(title: str, rows: Any, texts: dict[str, str]) -> Table:
     table = Table(title=f"{title} ({len(rows)})", title_justify="left", box=None, pad_edge=False)
     table.add_column("hops", justify="right", no_wrap=True)
-    table.add_column("time", no_wrap=True)
+    table.add_column("time (UTC)", no_wrap=True)
     table.add_column("id", overflow="fold", min_width=28)  # a whole id, while there is room for it
     table.add_column("text", overflow="ellipsis", no_wrap=True)
     for row in rows[:SHOWN]:
@@ -103,7 +103,11 @@ def _show(report: dict[str, Any], texts: dict[str, str]) -> None:
     zero, trust, radius = report["patient_zero"], report["trust"], report["blast_radius"]
     lines = (
         ("item", report["item"], texts.get(report["item"], "")),
-        ("patient zero", zero.item, f"by {zero.agent or 'unknown'}, {clock(zero.time)}: {texts.get(zero.item, '')}"),
+        (
+            "patient zero",
+            zero.item,
+            f"by {zero.agent or 'unknown'}, {clock(zero.time)} UTC: {texts.get(zero.item, '')}",
+        ),
         ("trust", f"{trust.value:g}", "set by " + " <- ".join(trust.path)),
     )
     for name, value, more in lines:
@@ -180,7 +184,7 @@ def contacts(
             print_plain(f"{showable(agent, 40)} has read nobody, and nobody has read {showable(agent, 40)}")
             return
         table = Table(title=f"contacts of {showable(agent, 40)} ({len(met)})", title_justify="left", box=None)
-        for column in ("time", "direction", "agent", "item"):
+        for column in ("time (UTC)", "direction", "agent", "item"):
             table.add_column(column, overflow="fold")
         for contact in met:
             way = "read what it wrote" if contact.direction == "in" else "was read by"

@@ -155,7 +155,7 @@ def _tombstone(
     return subject, body
 
 
-def erase_before(connection: sa.Connection, linker: Linker, namespace: str, before: float) -> EventRows:
+def erase_before(connection: sa.Connection, linker: Linker, namespace: str, before: float, by: str = "") -> EventRows:
     """Erase some of the items and decisions recorded before a moment; an empty answer says that none is left."""
     head = lock_head(connection, namespace)
     assert head is not None
@@ -168,7 +168,7 @@ def erase_before(connection: sa.Connection, linker: Linker, namespace: str, befo
     )
     subjects = list(dict.fromkeys(row[0] for row in old))
     return (
-        erase_subjects(connection, linker, namespace, subjects, _RETENTION_REASON, keep_known=True)
+        erase_subjects(connection, linker, namespace, subjects, _RETENTION_REASON, by=by, keep_known=True)
         if subjects
         else EventRows(namespace, [])
     )

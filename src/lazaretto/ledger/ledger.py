@@ -49,6 +49,9 @@ from lazaretto.types import Draft, Event, EventKind, Head, Observation, Ref
 
 log = logging.getLogger("lazaretto")
 T = TypeVar("T")
+PARTS = ("cases", "admission", "console")
+"""Namespaces beside a tenant's own that belong to its record, by what follows its name: the case library, the
+memory gate's rulings on its cases, and the console's sessions."""
 _UNSURE_KEPT = 64
 _REPAIRS = (EventKind.REPAIRED.value, EventKind.UNDONE.value)
 
@@ -371,10 +374,18 @@ class Ledger(LedgerReader):
         """Check the whole chain and all derived tables, and that it still contains the kept head and checkpoints.
 
         With ``keys`` every part of it, and its end, must be signed by one of them or by a key they handed over to, and
-        so must the checkpoints.
+        so must the checkpoints. The namespaces that belong to this one (``PARTS``) are checked with it; a fault in one
+        is named with it, and ``checked`` counts the events of this one.
         """
         with self._store.reading(snapshot=True) as connection:
-            return verify.verify(connection, self.namespace, head, tuple(checkpoints), tuple(keys))
+            found = verify.verify(connection, self.namespace, head, tuple(checkpoints), tuple(keys))
+            for part in (f"{self.namespace}.{name}" for name in PARTS):
+                if found.ok and queries.tenant_of(connection, part) is not None:
+                    other = verify.verify(connection, part, None, (), tuple(keys))
+                    if not other.ok:
+                        fix = f"{other.fix} --namespace {part}" if other.fix else ""
+                        return replace(other, checked=found.checked, reason=f"in {part}: {other.reason}", fix=fix)
+            return found
 
     def rebuild(self, *, keys: Sequence[PublicKey] = ()) -> Rebuilt:
         """Make every derived table again from the chain, all or nothing; ``ChainBroken`` where the chain does not hold.
@@ -414,13 +425,13 @@ class Ledger(LedgerReader):
             self._store.scrub()
         return recorded[0]
 
-    def erase_older_than(self, before: float) -> int:
-        """Erase the content of every item and decision recorded before a moment; how many there were."""
+    def erase_older_than(self, before: float, *, by: str = "") -> int:
+        """Erase the content of every item and decision from before a moment; how many. ``by`` is recorded."""
         moment, count = check_time(before, "before"), 0
         with _forgetting():
             while recorded := self._write_once(
                 ("retain", moment, count),
-                lambda c: erasure.erase_before(c, self._linker, self.namespace, moment),
+                lambda c: erasure.erase_before(c, self._linker, self.namespace, moment, by),
             ):
                 count += len(recorded)
             self._store.scrub()

@@ -230,8 +230,8 @@ async def run_batch(
         else:
             lines = panel.verdicts(contents(), options)
         async for line in lines:
-            judged = spoken is not None and line["rule"] != UNDECIDED
-            write(_line(line["id"], spoken(again(line["id"]), line["report"])) if spoken and judged else line)
+            read = "label" in line["report"]  # else nobody could open it
+            write(_line(line["id"], spoken(again(line["id"]), line["report"])) if spoken and read else line)
         for key, error in unreadable:
             write(verdict_line(key, error))
     _put_in_order(out, places)

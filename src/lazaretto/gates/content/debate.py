@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import hashlib
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
 from typing import Any, TypeVar
 
 from lazaretto.cases.records import InputKind
-from lazaretto.errors import InputError, LazarettoError
+from lazaretto.errors import InputError, LazarettoError, MissingExtra
 from lazaretto.gates.content.prompts import HAZARDS
 from lazaretto.gates.content.records import (
     PLACEHOLDER,
@@ -26,7 +31,9 @@ from lazaretto.gates.content.records import (
     Speech,
     undecided_finding,
 )
+from lazaretto.gates.secrets import MARK, OVERLAP, find_secrets
 from lazaretto.names import counted
+from lazaretto.reports import spelled
 from lazaretto.types import Cost, Evidence, plain
 
 FIRST_FALLBACK = 0.5
@@ -288,9 +295,12 @@ def taxonomy(transcript: Transcript) -> tuple[str, ...]:
 
 
 def report_data(transcript: Transcript) -> dict[str, Any]:
-    """The whole report as JSON data."""
+    """The whole report as JSON data: of what (a hash), by which version, when; without secrets of the content."""
     finding, prepared, briefing = transcript.finding, transcript.prepared, transcript.briefing
-    return {
+    report = {
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "version": version("lazaretto"),
+        "sha256": content_hash(prepared.content),
         "id": prepared.content.id,
         "kind": prepared.kind.value,
         "label": finding.outcome.value,
@@ -355,6 +365,49 @@ def report_data(transcript: Transcript) -> dict[str, Any]:
         },
         "faults": list(transcript.faults),
     }
+    parts = (prepared.content.text, prepared.description, prepared.read_text)
+    return _without_secrets(report, _secrets_in(*parts))
+
+
+def content_hash(content: Content) -> str:
+    """The SHA-256 of a content: of its text, its description and its picture's own SHA-256, a line each."""
+    picture = "" if content.image is None else hashlib.sha256(content.image).hexdigest()
+    words = "\n".join((content.text, content.description, picture))
+    return hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _secrets_in(*parts: str) -> dict[str, str]:
+    """Secrets in what a report may repeat, each with the mark in its place."""
+    found: dict[str, str] = {}
+    with contextlib.suppress(MissingExtra):
+        for part in parts:
+            words = part[: _SHOWN + OVERLAP]
+            found |= {words[secret.start : secret.end]: MARK.format(kind=secret.kind) for secret in find_secrets(words)}
+    return found
+
+
+def _without_secrets(report: dict[str, Any], secrets: Mapping[str, str]) -> dict[str, Any]:
+    """The report with a mark in the place of each secret; phrases point to their places in the exhibit with marks."""
+    if not secrets:
+        return report
+    anywhere = re.compile("|".join(map(re.escape, sorted(secrets, key=len, reverse=True))))
+
+    def clean(value: Any) -> Any:
+        if isinstance(value, str):
+            return anywhere.sub(lambda found: secrets[found[0]], value)
+        if isinstance(value, dict):
+            return {key: clean(held) for key, held in value.items()}
+        return [clean(held) for held in value] if isinstance(value, list) else value
+
+    cleaned: dict[str, Any] = clean(report)
+    for row in cleaned["evidence"]:
+        data = row["data"]
+        if "start" in data:
+            place = cleaned["exhibit"][data["part"]].find(data["quote"])
+            del data["start"], data["end"]
+            if place >= 0:
+                data |= {"start": place, "end": place + len(data["quote"])}
+    return cleaned
 
 
 def references(ids: Sequence[str]) -> str:
@@ -373,7 +426,9 @@ def markdown(report: Mapping[str, Any]) -> str:
         f"Risk {report['risk']:.2f} ({low:.2f} to {high:.2f}) · rule `{report['rule']}` · {report['rounds']} rounds "
         f"· {report['table']}",
         "",
-        report["rule_text"],
+        f"Made {report['made']} by lazaretto {report['version']} of content with the SHA-256 `{report['sha256']}`",
+        "",
+        _words(report["rule_text"]),
         "",
         *_quote(report["reasoning"]),
         "",
@@ -413,19 +468,29 @@ def markdown(report: Mapping[str, Any]) -> str:
 
 
 def _code(text: str) -> str:
-    return str(text).replace("`", "ˋ").replace("\n", " ").replace("<", "‹")
+    return " ".join(spelled(str(text)).split()).replace("`", "ˋ").replace("<", "‹")
 
 
 def _line(text: str) -> str:
     return "`" + _code(text) + "`"
 
 
+_ACTIVE = re.compile(r"[\\`*\[\]~]|(?<!\w)_|_(?!\w)|&(?=#?\w{1,32};)|^[-+=>#](?!\Z)|^\d+(?=[.)])")
+"""Signs that Markdown takes for a link, a picture, emphasis, a code, an entity, or the start of a heading or list."""
+
+
+def _words(text: str) -> str:
+    """One line of text in which nothing is Markdown."""
+    line = spelled(text).replace("<", "‹")
+    return _ACTIVE.sub(lambda found: f"\\{found[0]}" if not found[0].isdigit() else f"{found[0]}\\", line)
+
+
 def _cell(text: str) -> str:
-    return str(text).replace("|", "¦").replace("\n", " ").replace("<", "‹")
+    return _words(" ".join(str(text).split())).replace("|", "¦")
 
 
 def _quote(text: str) -> list[str]:
-    return ["> " + part.replace("<", "‹") for part in (text or "-").splitlines()] or ["> -"]
+    return ["> " + _words(line) for line in spelled(text or "-").split("\n")]
 
 
 def _evidence_line(row: Mapping[str, Any]) -> str:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
-from lazaretto.gates.blocklist import NEAR, persons_decision
+from lazaretto.gates.blocklist import NEAR, Entry, persons_decision
 from lazaretto.gates.content.records import Content, Outcome
 from lazaretto.gates.protocol import GateContext
 from lazaretto.ledger import Ledger
+from lazaretto.ledger.reader import standing_events
 from lazaretto.policy import Policy
 from lazaretto.provenance.graph import ProvenanceGraph
-from lazaretto.types import BY_PERSON
+from lazaretto.types import BY_PERSON, EventKind
+
+PERSON = BY_PERSON.rstrip(":")
+"""The rule of a report whose outcome is a person's word."""
 
 
 def with_peoples_word(
@@ -28,6 +33,18 @@ def with_peoples_word(
     if match is None or (match[0] == NEAR and report["label"] == Outcome.UNSAFE.value):
         return dict(report)
     entry, label = match[1], Outcome.SAFE if match[1].cleared else Outcome.UNSAFE
-    words = f"The same was called {'benign' if entry.cleared else 'harmful'} before: {entry.item}."
-    outcome = {"label": label.value, "rule": BY_PERSON.rstrip(":"), "rule_text": words, "reasoning": words}
+    words = (
+        f"The same was called {'benign' if entry.cleared else 'harmful'} before{_by_whom(entry, ledger)}: {entry.item}."
+    )
+    outcome = {"label": label.value, "rule": PERSON, "rule_text": words, "reasoning": words}
     return {**report, **outcome, "undecided": ""}
+
+
+def _by_whom(entry: Entry, ledger: Ledger) -> str:
+    """Name and day (UTC) of the label or release that counts; empty where an unsigned repair does."""
+    about = (EventKind.LABELLED, EventKind.RELEASED)
+    given = [event for event in standing_events(ledger, about, subject=entry.item) if (event.body or {}).get("by")]
+    if not given:
+        return ""
+    day = datetime.fromtimestamp(given[-1].time, UTC).date()
+    return f" by {(given[-1].body or {})['by']} on {day} (UTC)"

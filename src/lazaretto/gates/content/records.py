@@ -265,7 +265,7 @@ RULES: Mapping[str, str] = {
     CONFIRMED: "Rule 2: a concrete violation is shown and nothing excuses it; unsafe.",
     DEFAULT: "Rule 3: neither concrete harm nor a clear benign context is shown; safe by default.",
     IN_DOUBT: "The risk is too high to call it safe and too low to call it unsafe: the policy says whether it passes.",
-    UNDECIDED: "No usable ruling: the label is a stand-in, and a person should look at the item.",
+    UNDECIDED: "No usable ruling: a person should look at the item.",
 }
 
 CONTRADICTION_MARGIN = 0.2

@@ -7,6 +7,7 @@ from typing import Any
 
 from lazaretto import reports
 from lazaretto.gates.content.debate import references
+from lazaretto.gates.content.people import PERSON
 from lazaretto.gates.content.records import Role
 
 _STYLE = """
@@ -23,20 +24,24 @@ _MEANS = {
     "review": "The debate did not settle it: a person has to.",
     "safe": "The debate found nothing harmful.",
 }
+_MEANS_BY_PERSON = "A person decided about the same content; the findings of the debate stand below."
 
 
 def page(report: Mapping[str, Any]) -> str:
     """The report as one HTML file: no script, no outside resource, everything from the content escaped."""
     e = reports.escape
     low, high = report["interval"]
+    means = _MEANS_BY_PERSON if report["rule"] == PERSON else _MEANS[report["label"]]
     parts = [
-        f"<h1>Audit of {e(report['id'])} "
-        f"{reports.badge(_COLOURS[report['label']], report['label'], _MEANS[report['label']])}</h1>",
+        f"<h1>Audit of {e(report['id'])} {reports.badge(_COLOURS[report['label']], report['label'], means)}</h1>",
         f"<p class='meta'>Risk <b>{report['risk']:.2f}</b> ({low:.2f} to {high:.2f}) · rule "
         f"<b>{e(report['rule'])}</b> · "
         f"{report['rounds']} rounds · {e(report['kind'])} · judged by {e(report['table'])}</p>",
+        f"<p class='meta'>Made {e(report['made'])} by lazaretto {e(report['version'])} of content with the SHA-256 "
+        f"{e(report['sha256'])}</p>",
         "" if report["reasoning"].startswith(report["rule_text"]) else f"<p>{e(report['rule_text'])}</p>",
         f"<blockquote>{e(report['reasoning'] or '-')}</blockquote>",
+        f"<p><b>Undecided</b>: {e(report['undecided'])}</p>" if report["undecided"] else "",
         f"<p class='meta'>Policy references: {e(references(report['taxonomy']))}</p>",
         "<h2>Score trajectories</h2>",
         reports.figure(trajectory_svg(report["trajectories"], report["risk"]), "risk scores by round"),
@@ -46,6 +51,8 @@ def page(report: Mapping[str, Any]) -> str:
     for title, rows in (("Evidence", report["evidence"]), ("Notices", report["notices"])):
         parts.append(reports.bullets(title, [row["summary"] for row in rows]))
     parts.append(_precedents_html(report["precedents"]))
+    if report["weighed"]:
+        parts.append(f"<p>Cases further off, weighed for little and not cited: {report['weighed']}.</p>")
     parts.append("<h2>Transcript</h2>")
     if report["briefing"]["summary"]:
         summary = e(report["briefing"]["summary"])

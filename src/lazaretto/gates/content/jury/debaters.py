@@ -401,6 +401,8 @@ def _argument(
     if role is Role.STRICT:
         name, share = max(own.hazards.items(), key=lambda h: h[1])
         closest = f"closest hazard: {name} ({share:.2f})" if share >= _NAMEABLE else "no hazard stands out"
+        if share >= _NAMEABLE and name not in HAZARD_IDS:
+            closest = f"closest category: {name} ({share:.2f}), no single hazard of MLCommons"
         opening = f"Risk {risk:.2f}; {closest}."
     else:
         name, share = max(own.contexts.items(), key=lambda c: c[1])
@@ -457,6 +459,9 @@ class Grounds:
 
 def reason(grounds: Grounds) -> str:
     """One paragraph that says all of it."""
+    if grounds.undecided:  # the rule that a half-read text would have met says nothing about it
+        parts = [RULES[UNDECIDED], f"What could be read has risk {grounds.risk:.2f}." if grounds.bars else ""]
+        return " ".join((*filter(None, parts), _change(grounds), f"Not settled: {grounds.undecided}."))
     parts = [
         RULES[grounds.rule],
         _risk(grounds),
@@ -465,8 +470,6 @@ def reason(grounds: Grounds) -> str:
         _case(grounds.precedents),
         _change(grounds),
     ]
-    if grounds.undecided:
-        parts.append(f"Not settled: {grounds.undecided}.")
     return " ".join(part for part in parts if part)
 
 
