@@ -50,7 +50,6 @@ def spelled_right(text: str) -> str:
     return read if len(slips) >= _FEWEST and english(read) >= _LEAST_ENGLISH else text
 
 
-@functools.lru_cache(maxsize=4_096)
 def _meant(word: str) -> str:
     """The cue that a misspelt word means; empty for any other word."""
     if word in _well_spelt():
