@@ -205,15 +205,16 @@ def claim_at(text: str, start: int, end: int) -> Claim | None:
 
 _QUOTED = re.compile(r"“[^“”„]{20,600}”|„[^“”„]{20,600}[“”]|«[^«»]{20,600}»|(?<!\w)\"[^\"\n]{20,600}\"(?!\w)")
 _CALLED_FAKE = re.compile(
-    r"[.,;:!\s)]{0,4}(?:this |that |it |these |they |das |dies |c['’]|ce |es |esto )?"
-    r"(?:(?:is|are|was|ist|sind|war|est|sont|es|était)? ?(?:an? |eine? |un[ae]? )?"
-    r"(?:fakes?|phish(?:ing)?|scams?|frauds?|hoax|bogus|forged|fälschung|gefälscht|betrug|faux|fausse|hameçonnage|arnaque"
-    r"|falso|falsa|estafa|fraude)\b(?! (?:rumou?r|news|that|que|lo|dass))"
-    r"|(?:is not|isn['’]t|was not|wasn['’]t) (?:from|ours|us|real|genuine)\b"
-    r"|(?:please |bitte )?(?:do not|don['’]t|never|nicht|ne|no) (?:click|answer|reply|respond|open|antippen|anklicken"
-    r"|klicken|antworten|cliquez|répondez|pulséis|pinchéis|respondáis|abráis)\b)",
+    r"[.!\s)]{0,4}(?:this |that |it |these |they |das |dies |c['’]|ce |es |esto )?"
+    r"(?:(?:is|are|was|ist|sind|war|est|sont|es|était) (?:an? |eine? |un[ae]? )?"
+    r"(?:(?:fakes?|phishing|scams?|hoax|fraud|bogus|forged|fälschung|gefälscht|betrug|faux|fausse|hameçonnage|arnaque"
+    r"|falso|falsa|estafa|fraude)(?: (?:mail|message|sms|call))?)"
+    r"|(?:is not|isn['’]t|was not|wasn['’]t) (?:ours|from us))"
+    r"(?:[.!](?:\s|\Z)|\n|\Z|, (?:(?:please |bitte )?(?:do not|don['’]t|never|nicht|ne|no|delete|report) "
+    r"|(?:nobody|niemand|personne|nadie) ))",
     re.I,
 )
+"""Such a sentence as a whole, so that no other word of it can take it back."""
 _RECEIVER = frozenset({"account", "mail", "phone", "host"})
 
 
