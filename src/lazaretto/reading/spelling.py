@@ -30,7 +30,8 @@ _WORDS_OF_THEIR_OWN = (
 """One letter from a cue, and no slip: other words of English, and those of languages near to it."""
 _ENDINGS = ("s", "d", "r", "ed", "er", "rs", "ers", "ing", "al", "ly")
 """Of other forms of a cue, which is left as it is, in the place of its last letter or after it."""
-_WORD = re.compile(r"[A-Za-z]{5,}")
+_WORD = re.compile(rf"(?<![A-Za-z])[A-Za-z]{{5,{max(map(len, _NAMES)) + 1}}}(?![A-Za-z])")
+"""No longer word is one slip away from a cue."""
 _FEWEST, _LEAST_ENGLISH = 2, 0.1
 
 
