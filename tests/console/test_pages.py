@@ -430,6 +430,32 @@ def test_a_session_is_one_for_all_processes_that_serve_the_crew(crew: Any, keys:
         assert kept.verify().ok
 
 
+def test_a_session_ends_with_its_key_also_where_a_new_key_has_the_name(crew: Any, keys: dict[str, str]) -> None:
+    file = KeyFile(Path(keys["file"]))
+    with TestClient(create_app(crew.guard, keys=file), base_url=BASE, follow_redirects=False) as client:
+        client.post("/console/login", data={"key": keys["reviewer"]})
+        assert client.get("/console/queue").status_code == 200
+        file.revoke("some-reviewer")
+        fresh = file.add("some-reviewer", Role.REVIEWER)
+        assert client.get("/console/queue").status_code == 303, "whoever stole the old key is out"
+        client.post("/console/login", data={"key": fresh})
+        assert client.get("/console/queue").status_code == 200
+    kept = crew.guard.ledger.within(f"{crew.guard.ledger.namespace}.console")
+    assert not {hashlib.sha256(one.encode()).hexdigest() for one in (fresh, keys["reviewer"])} & set(
+        re.findall(r"[0-9a-f]{64}", str([event.body for event in kept.events()]))
+    ), "nobody who reads the store can try out keys"
+
+
+def test_a_session_of_a_token_ends_with_it(crew: Any) -> None:
+    with TestClient(create_app(crew.guard, "first-token"), base_url=BASE, follow_redirects=False) as client:
+        client.post("/console/login", data={"key": "first-token"})
+        assert client.get("/console/queue").status_code == 200
+        cookies = dict(client.cookies)
+    with TestClient(create_app(crew.guard, "second-token"), base_url=BASE, follow_redirects=False) as client:
+        client.cookies.update(cookies)
+        assert client.get("/console/queue").status_code == 303
+
+
 def test_many_are_filtered_looked_at_and_decided(make_crew: Any) -> None:
     crew = make_crew()
     with TestClient(create_app(crew.guard), base_url=BASE) as client:
