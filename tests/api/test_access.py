@@ -166,7 +166,12 @@ class Line:
         self.sent.append(message)
 
     async def answer_of(self, border: RequestLimits, headers: list[tuple[bytes, bytes]] | None = None) -> int:
-        scope = {"type": "http", "path": "/v1/check", "headers": [(b"host", b"localhost"), *(headers or [])]}
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": "/v1/check",
+            "headers": [(b"host", b"localhost"), *(headers or [])],
+        }
         await border(scope, self.receive, self.send)
         return int(self.sent[0]["status"])
 

@@ -12,7 +12,7 @@ import hmac
 import logging
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -56,6 +56,8 @@ class Caller:
     """Whether everybody may be this caller: the holder of the one token, or of none."""
     taken: tuple[str, ...] = ()
     """Names of other keys, and those they are bound to: a key for any agent may not use them."""
+    key: str = field(default="", repr=False, compare=False)
+    """The digest of the secret that the caller sent; empty: none was asked for."""
 
     @property
     def identity(self) -> Identity:
@@ -184,7 +186,7 @@ class Door:
             raise InputError("token", "is blank", "Leave it out, or use one such as 'openssl rand -hex 32' makes")
         self._namespace, self._file = namespace, keys if isinstance(keys, KeyFile) else None
         self._revision = (0, 0, 0) if self._file is None else self._file.revision()
-        self._token = {} if token is None else {_digest(token.strip()): Caller("token", Role.ADMIN, shared=True)}
+        self._token = {} if token is None else _of_token(_digest(token.strip()))
         known = keys.keys() if isinstance(keys, KeyFile) else keys
         self._callers = self._of(known)
         self.open = token is None and not known and self._file is None
@@ -195,7 +197,7 @@ class Door:
         return {
             key.sha256: Caller(
                 key.name, key.role, key.agents, key.grants,
-                taken=tuple(name for name, owner in owners if owner != key.name) if key.unbound else (),
+                taken=tuple(name for name, owner in owners if owner != key.name) if key.unbound else (), key=key.sha256,
             )
             for key in ours
         }  # fmt: skip
@@ -210,9 +212,9 @@ class Door:
                 self._callers, self._revision = {}, revision
         return {**self._callers, **self._token}
 
-    def admits(self, name: str, role: str) -> bool:
-        """Whether a caller of this name and role would still be let in."""
-        return self.open or any((key.name, key.role) == (name, role) for key in self._current().values())
+    def keys_of(self, name: str, role: str) -> tuple[str, ...]:
+        """Digests of the secrets that let a caller of this name and role in, now."""
+        return tuple(caller.key for caller in self._current().values() if (caller.name, caller.role) == (name, role))
 
     def caller(self, authorization: str) -> Caller | None:
         """The caller who sent this header; None: unknown."""
@@ -224,6 +226,10 @@ class Door:
             if hmac.compare_digest(digest, sent):
                 found = caller
         return found
+
+
+def _of_token(digest: str) -> dict[str, Caller]:
+    return {digest: Caller("token", Role.ADMIN, shared=True, key=digest)}
 
 
 def _digest(secret: str) -> str:

@@ -41,6 +41,11 @@ def largest_body(limits: Limits) -> int:
     return limits.max_image_bytes * 4 // 3 + limits.max_text_bytes * 6 + limits.max_fields_bytes + 64_000
 
 
+_READING = ("GET", "HEAD", "OPTIONS")
+_OTHER_SITES = (b"cross-site", b"same-site")
+"""Whose page made a browser send a request, as browsers say: another site's, or another port's of this machine."""
+
+
 class Doorkeeper(Protocol):
     """Finds the caller of a key: a ``Door``, or several."""
 
@@ -135,6 +140,8 @@ class RequestLimits:
         host = _host(headers.get(b"host", b"").decode("latin-1"))
         if self._hosts and host not in self._hosts:
             return 421, "WrongHost", f"host: this server does not answer to {host!r}", "host"
+        if scope["method"] not in _READING and headers.get(b"sec-fetch-site") in _OTHER_SITES:
+            return 403, "OtherSite", "sec-fetch-site: a page of another site may not call this server", "sec-fetch-site"
         sent = next((headers[name] for name in self._key_headers if headers.get(name)), b"")
         caller = self._door.caller(sent.decode("latin-1"))
         if caller is None and not _is_open(scope["path"]):

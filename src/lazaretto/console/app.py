@@ -203,7 +203,7 @@ def _login(desk: Desk) -> Endpoint:
         if caller.role == "agent":
             return html("login.html", 403, message=texts()["login"]["agent"].format(name=caller.name))
         name = OPERATOR if desk.entrance.open else caller.name
-        secret, _ = await asyncio.to_thread(desk.sessions.begin, name, caller.role, caller.identity)
+        secret, _ = await asyncio.to_thread(desk.sessions.begin, name, caller.role, caller.identity, caller.key)
         answer = RedirectResponse(f"{ROOT}/", 303, HEADERS)
         _set_cookie(answer, request, secret)
         return answer

@@ -7,7 +7,7 @@ import hmac
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -45,6 +45,11 @@ class Visitor(Protocol):
         """The visitor's proved identity: items they wrote, they may not clear."""
         ...
 
+    @property
+    def key(self) -> str:
+        """The digest of the secret of the key."""
+        ...
+
 
 class Entrance(Protocol):
     """The check at the entrance; the service's ``Door`` is one."""
@@ -56,8 +61,8 @@ class Entrance(Protocol):
         """The owner of this key; None: unknown."""
         ...
 
-    def admits(self, name: str, role: str) -> bool:
-        """Whether a visitor of this name and role would still be let in."""
+    def keys_of(self, name: str, role: str) -> Sequence[str]:
+        """Digests of the secrets that let a visitor of this name and role in, now."""
         ...
 
 
@@ -97,11 +102,12 @@ class Sessions:
         self._seen: OrderedDict[str, float] = OrderedDict()
         """By digest of a session, the time at which this process last recorded that it is in use."""
 
-    def begin(self, name: str, role: str, identity: Identity) -> tuple[str, Session]:
-        """A new session and the secret for its cookie."""
+    def begin(self, name: str, role: str, identity: Identity, key: str = "") -> tuple[str, Session]:
+        """A new session and the secret for its cookie; ``key``: the digest of the key that opens it."""
         secret, now = secrets.token_urlsafe(32), time.time()
         if not self._entrance.open:
-            self._note(secret, {"began": now, "name": name, "role": role, "identity": plain(identity)})
+            bound = {"role": role, "identity": plain(identity), "key": _bound(secret, key)}
+            self._note(secret, {"began": now, "name": name, **bound})
         return secret, Session(name, role, identity, now, _csrf(secret))
 
     def find(self, secret: str) -> Session | None:
@@ -117,7 +123,8 @@ class Sessions:
         now, session = time.time(), _session(begun, secret)
         if now - session.began > LASTS_S or now - seen > IDLE_S or session.began > now + CLOCKS_S:
             return None
-        if not self._entrance.admits(session.identity.name, session.role):
+        keys = self._entrance.keys_of(session.identity.name, session.role)
+        if not any(hmac.compare_digest(_bound(secret, key), str(begun.get("key", ""))) for key in keys):
             return None
         if now - max(seen, self._seen.get(_digest(secret), 0.0)) > IDLE_S / 4:
             self._note(secret, {"seen": now})
@@ -148,6 +155,11 @@ class Sessions:
 
 def _digest(secret: str) -> str:
     return "session:" + hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _bound(secret: str, key: str) -> str:
+    """A session's bond to the key that opened it; without the cookie nobody can try keys on it."""
+    return hmac.new(secret.encode(), f"key {key}".encode(), "sha256").hexdigest()
 
 
 def _csrf(secret: str) -> str:
