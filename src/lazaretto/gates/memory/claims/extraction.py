@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any, TypeVar
 
+from lazaretto.gates.memory.claims.broken_lines import unbroken
 from lazaretto.gates.memory.claims.records import records_of, rest_of, words_at
 from lazaretto.gates.memory.claims.values import COMMON, DECLARED, NEGATION, PERMISSIONS, Value, language_of, values_in
 from lazaretto.kept_texts import remembered
@@ -21,6 +22,10 @@ MAX_CLAIM_CHARS = 600
 MAX_PASSAGE_CHARS = 400
 """A text that is not longer is one claim: its sentences explain each other."""
 _MIN_WORDS = 2
+_BLANKS = re.compile(r"[^\S\n]+")
+_TOO_LONG, _OVERLAP = 300, 150
+"""Characters from which on a sentence is read in pieces, and what a piece has in common with the next one: a statement
+behind a long beginning is no less read."""
 _ELIDED = re.compile(r"^(?:[ldnsjcmt]|qu)['’]")
 _STEM = 6
 """Letters of a word that count where its endings are not known."""
@@ -199,8 +204,13 @@ def claim_at(text: str, start: int, end: int) -> Claim | None:
     text = without_denounced(text)
     if words := words_at(text, start, end):
         return _record(words, start, end)
-    body = text[start:end].strip()[:MAX_CLAIM_CHARS]
+    body = _body(unbroken(text), start, end)
     return read_claim(body, start, end) if body else None
+
+
+def _body(text: str, start: int, end: int) -> str:
+    """The words of a claim at its place, with one blank between them."""
+    return _BLANKS.sub(" ", text[start:end].strip())[:MAX_CLAIM_CHARS]
 
 
 _QUOTED = re.compile(r"“[^“”„]{20,600}”|„[^“”„]{20,600}[“”]|«[^«»]{20,600}»|(?<!\w)\"[^\"\n]{20,600}\"(?!\w)")
@@ -239,7 +249,8 @@ def _says_something(body: str) -> bool:
 
 def _in_prose(text: str, begin: int, until: int) -> Iterator[Claim]:
     """The claims of a part of a text that has no records."""
-    whole = text[begin:until].strip()
+    text = unbroken(text)
+    whole = _body(text, begin, until)
     if len(whole) <= MAX_PASSAGE_CHARS:
         if _says_something(whole):
             yield read_claim(whole, begin, until)
@@ -254,9 +265,9 @@ def _by_sentence(text: str, begin: int, until: int) -> Iterator[Claim]:
         leans = _LEANS.match(text, start, end) or (last is not None and text[last[1] - 1] == "?")
         first = last[0] if last is not None and leans and end - last[0] <= MAX_CLAIM_CHARS else start
         last = (start, end)
-        body = text[first:end].strip()
+        body = _body(text, first, end)
         if _says_something(body) and not body.endswith("?"):
-            yield read_claim(body[:MAX_CLAIM_CHARS], first, end)
+            yield read_claim(body, first, end)
 
 
 def weightiest_first(claims: Iterable[Claim]) -> list[Claim]:
@@ -307,10 +318,22 @@ def _sentences(text: str, begin: int, until: int) -> Iterator[tuple[int, int]]:
         if _ABBREVIATION.search(text, max(0, match.start() - 8), match.start()):
             continue
         if text[begin : match.start()].strip():
-            yield begin, match.start()
+            yield from _pieces(text, begin, match.start())
         begin = match.end()
     if text[begin:until].strip():
-        yield begin, begin + len(text[begin:until].rstrip())
+        yield from _pieces(text, begin, begin + len(text[begin:until].rstrip()))
+
+
+def _pieces(text: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """A sentence, or the overlapping pieces of a long one."""
+    while end - begin > _TOO_LONG:
+        cut = text.rfind(" ", begin + _OVERLAP + 1, begin + _TOO_LONG)
+        if cut < 0:
+            break
+        yield begin, cut
+        shared = text.rfind(" ", begin + 1, cut - _OVERLAP)
+        begin = (cut if shared < 0 else shared) + 1
+    yield begin, end
 
 
 @remembered(4 << 20, lambda claim: 3_000 + 4 * len(claim.text))
