@@ -376,9 +376,9 @@ def _readable(text: str) -> bool:
     could be put beside any words.
     """
     seen = "".join(c for c in text if c.isprintable() or c in "\n\t\r")
-    if len(seen) < len(text):
-        if len(seen) < _LEAST_PRINTED * len(text) or len(_LETTERS_OF_WORD.findall(seen)) < _FEWEST_AROUND:
-            return False
+    few = len(seen) < _LEAST_PRINTED * len(text) or len(_LETTERS_OF_WORD.findall(seen)) < _FEWEST_AROUND
+    if len(seen) < len(text) and few:
+        return False
     seen = _NO_WORDS.sub("", seen)
     letters = sum(c.isalpha() or c.isspace() for c in seen)
     return len(seen) >= 8 and letters >= 0.7 * len(seen)
