@@ -266,8 +266,9 @@ _OPENS = re.compile(
     re.I,
 )
 """Words that follow "passphrase" in a sentence about it."""
-_ARTICLE = re.compile(r"a|an|the|one|my|our|your|der|die|das|den|ein|eine|el|la|los|las|un|una|le|les|une|o|os|as|um|uma"
-    r"|il|lo|gli", re.I)  # fmt: skip
+_ARTICLE = re.compile(
+    r"a|an|the|one|my|our|your|der|die|das|den|ein|eine|el|la|los|las|un|una|le|les|une|o|os|as|um|uma|il|lo|gli", re.I
+)
 """Words that a phrase may begin with, too."""
 _HINTS = (
     "pass", "pw", "mdp", "kennwort", "contra", "senha", "secr", "segr", "token", "jeton", "credential", "key", "clé",

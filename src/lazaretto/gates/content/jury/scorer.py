@@ -29,6 +29,7 @@ from lazaretto.gates.content.jury.views import (
     JuryView,
     TokenWindow,
     content_views,
+    lines_apart,
     windows,
 )
 from lazaretto.gates.content.records import PreparedContent, Role
@@ -45,6 +46,8 @@ _AVERAGED, _WORST = 4, 2
 MOST_SECONDS, HUGE_SECONDS = 5.0, 1.5
 """Processor time of this thread for one content, both models together, and for one that waits for a person anyway
 because it is too long: no text keeps a gate busy, and a busy machine cuts nothing off. An unread part is reported."""
+_MOST_LINES = 4
+"""Lines of a text in doubt that are read by themselves."""
 _FIRST = 0.7
 """The first model's share of it: enough for all its windows on a slow machine. What it finds clearly harmless, the
 other does not read."""
@@ -257,10 +260,31 @@ class JuryModels:
                 break
             several.append(self._look_twice(view, worked() + max(0.0, until - worked()) / (len(found) - place)))
         worst = max(several, key=lambda looked: looked.margin, default=None)
+        for view in [] if worst is None else self._suspicious_lines(prepared, worst):
+            if not is_over(until):
+                several.append(self._look_twice(view, until))
+        worst = max(several, key=lambda looked: looked.margin, default=None)
         cut = len(several) < len(found) or any(looked.cut for looked in several)
         cut |= len(prepared.content.text) > _CHARACTERS
         sampled = any(looked.sampled for looked in several)
         return None if worst is None else replace(self._scores(worst, until), cut=cut, sampled=sampled)
+
+    def _suspicious_lines(self, prepared: PreparedContent, worst: _Looked) -> list[JuryView]:
+        """The most suspicious lines of a text that is in doubt, each by itself: other lines cannot water these down."""
+        allow, block = self.settings["text"].bars(DEFAULT_RATES.false_alarms, DEFAULT_RATES.misses)
+        if worst.view.head != "text" or not allow <= worst.margin < block:
+            return []
+        look, (places, _) = worst.looks[_SEATS[0]], worst.offsets
+        first, last = look.worst.text
+        starts = [place[0] for place in places[first:last]]
+        found = list[tuple[float, str]]()
+        for line in lines_apart(prepared.content.text):
+            at = worst.view.text.find(line)
+            left, right = (int(n) for n in np.searchsorted(starts, (at, at + len(line))))
+            if at >= 0 and left < right:
+                found.append((float(look.scores[look.worst.text_at :][left:right].mean()), line))
+        chosen = sorted(found, reverse=True)[:_MOST_LINES]
+        return [replace(worst.view, text=line) for _, line in chosen]
 
     def _look_twice(self, whole: JuryView, until: float) -> _Looked:
         view, text, picture = self._tokens(whole)

@@ -38,6 +38,8 @@ _FEWEST_LETTERS = 8
 _MOSTLY_INJECTED = 0.4
 _FEW_LINES, _SHORT_TEXT = 4, 1_200
 """In a longer text one line more weighs little."""
+_MOST_PARTED, _FEWEST_IN_LINE = 20_000, 5
+"""Characters whose lines are looked at, and words of a line that may be a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +77,17 @@ def content_views(prepared: PreparedContent) -> list[JuryView]:
 
 
 def _readings(prepared: PreparedContent) -> list[tuple[str, str]]:
-    """Text and description as they are judged; also strictly without injections, and without sentences in languages
-    that the jury does not read, so that these cannot dilute a short request.
+    """Text and description as they are judged; also strictly without injections, with all of them (a request may begin
+    as one), and without sentences in languages that the jury does not read, so that these cannot dilute a short
+    request.
     """
     text, description = prepared.content.text, "" if prepared.description == PLACEHOLDER else prepared.description
     whole = (mostly_without_injections(text), mostly_without_injections(description))
     stripped = (strictly_without_injections(text) or whole[0], strictly_without_injections(description) or whole[1])
+    uncut = [(clean(text), clean(description))] if find_injections(text) or find_injections(description) else []
     apart = [prepared.known_text] if sum(map(str.isalpha, prepared.known_text)) >= _FEWEST_LETTERS else []
     shorter = [(mostly_without_injections(rest), whole[1]) for rest in (*apart, *_one_line_less(text))]
-    return list(dict.fromkeys((whole, stripped, *shorter)))
+    return list(dict.fromkeys((whole, stripped, *uncut, *shorter)))
 
 
 def _one_line_less(text: str) -> list[str]:
@@ -93,6 +97,12 @@ def _one_line_less(text: str) -> list[str]:
         return []
     shorter = ["\n".join(lines[:i] + lines[i + 1 :]) for i in range(len(lines))]
     return [rest for rest in shorter if sum(c.isalpha() for c in rest) >= _FEWEST_LETTERS]
+
+
+def lines_apart(text: str) -> list[str]:
+    """The lines of a text that may be a request, as they are read by themselves; none where there is one alone."""
+    lines = [clean(line) for line in text[:_MOST_PARTED].splitlines() if line.strip()]
+    return [line for line in dict.fromkeys(lines) if len(line.split()) >= _FEWEST_IN_LINE] if len(lines) > 1 else []
 
 
 def mostly_without_injections(text: str) -> str:
