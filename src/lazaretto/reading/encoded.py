@@ -56,10 +56,23 @@ def is_words(text: str) -> bool:
     return len(longer) >= _FEWEST_LONGER and known >= _MOSTLY * sum(map(len, words))
 
 
+def unknown_words(text: str) -> str:
+    """What is left of a text without its words."""
+    return " ".join(
+        word
+        for word in text.split()
+        if not all(map(_is_known, WORD.findall(word.lower()))) and WORD.search(word.lower())
+    )
+
+
+def _is_known(word: str) -> bool:
+    return word in common() or word in _whole_words()
+
+
 def sense(text: str) -> float:
     """How much of a text is words: the share of common ones, then that of all."""
     words = WORD.findall(text.lower())
-    return english(text) + sum(word in _whole_words() for word in words) / (len(words) or 1)
+    return english(text) + sum(map(_is_known, words)) / (len(words) or 1)
 
 
 # Letters that are written as something else: Braille, enclosed letters, flags, Morse, numbers, letters set apart.

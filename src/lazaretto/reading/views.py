@@ -34,6 +34,7 @@ from lazaretto.reading.encoded import (
     put_together,
     sense,
     spelled_letters,
+    unknown_words,
     with_marked_letters,
     without_noise,
 )
@@ -356,6 +357,7 @@ _COMPRESSED = (b"\x1f\x8b", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 _FEWEST_LISTED, _LISTED_ENGLISH = 5, 0.25
 _ENGLISH_ALREADY = 0.25
 """Share of common words from which a sentence is English as it stands."""
+_FEWEST_TURNED = 3
 _DIGITS = 9
 """The first so many are numbers: no reader takes them for words."""
 
@@ -365,8 +367,6 @@ _NO_WORDS = re.compile(r"[^\w\s]{4,}|\d{4,}")
 """Runs of marks and of digits."""
 _FEWEST_AROUND = 3
 """Words that are a sentence beside what is decoded, or beside signs that cannot be printed."""
-_LEAST_PRINTED = 0.8
-"""Of a text with signs that cannot be printed."""
 
 
 def _readable(text: str) -> bool:
@@ -376,26 +376,27 @@ def _readable(text: str) -> bool:
     could be put beside any words.
     """
     seen = "".join(c for c in text if c.isprintable() or c in "\n\t\r")
-    few = len(seen) < _LEAST_PRINTED * len(text) or len(_LETTERS_OF_WORD.findall(seen)) < _FEWEST_AROUND
-    if len(seen) < len(text) and few:
+    if len(seen) < len(text) and len(_LETTERS_OF_WORD.findall(seen)) < _FEWEST_AROUND:
         return False
+    if is_words(seen):
+        return True
     seen = _NO_WORDS.sub("", seen)
     letters = sum(c.isalpha() or c.isspace() for c in seen)
     return len(seen) >= 8 and letters >= 0.7 * len(seen)
 
 
 def _where_it_helps(text: str, read: Callable[[str], str]) -> str:
-    """The text with those sentences read anew that are no English now and are English then. Of a sentence with common
-    words the others are read: these could stand between any."""
+    """The text with those sentences read anew that are no English now and are English then, or those of their words
+    that are none now: any words could stand between them."""
 
     def turned(match: re.Match[str]) -> str:
         sentence = match[0].strip()
-        if english(sentence) >= _ENGLISH_ALREADY:  # what stands between its common words
-            sentence = " ".join(word for word in sentence.split() if not english(word))
-        if len(WORD.findall(sentence.lower())) < 3 or is_words(sentence):
-            return match[0]
-        other = read(sentence)
-        return f"{other} " if english(other) >= IS_ENGLISH or is_words(other) else match[0]
+        for part in ("" if english(sentence) >= _ENGLISH_ALREADY else sentence, unknown_words(sentence)):
+            if len(WORD.findall(part.lower())) >= _FEWEST_TURNED and not is_words(part):
+                other = read(part)
+                if english(other) >= IS_ENGLISH or is_words(other):
+                    return f"{other} "
+        return match[0]
 
     return _SENTENCE.sub(turned, text)
 

@@ -23,7 +23,7 @@ from lazaretto.cases.records import InputKind
 from lazaretto.errors import MissingExtra, UnreadablePicture
 from lazaretto.gates.content.records import PLACEHOLDER, Content, PreparedContent, Role, RoleCost
 from lazaretto.kept_texts import KeptTexts
-from lazaretto.models.language import Stretch, without
+from lazaretto.models.language import Stretch, surely_in, without
 from lazaretto.picture_worker.opener import Opened
 from lazaretto.pictures import frames_for_judges, open_picture
 from lazaretto.pictures.words import file_readings, lettering
@@ -100,9 +100,10 @@ def _one_line_less(text: str) -> list[str]:
 
 
 def lines_apart(text: str) -> list[str]:
-    """The lines of a text that may be a request, as they are read by themselves; none where there is one alone."""
+    """The English sentences that have a line of their own and may be a request; none where there is one line alone."""
     lines = [clean(line) for line in text[:_MOST_PARTED].splitlines() if line.strip()]
-    return [line for line in dict.fromkeys(lines) if len(line.split()) >= _FEWEST_IN_LINE] if len(lines) > 1 else []
+    long = [line for line in dict.fromkeys(lines) if len(line.split()) >= _FEWEST_IN_LINE] if len(lines) > 1 else []
+    return [line for line in long if surely_in(line, "en")]
 
 
 def mostly_without_injections(text: str) -> str:
