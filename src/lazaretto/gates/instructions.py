@@ -60,7 +60,7 @@ _NEVER = (
 _RULES = tuple(
     (rule, words, tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns)) for rule, words, patterns in _NEVER
 )
-_TOO_LONG = "Is longer than a description that somebody reads"
+_TOO_LONG = "Is longer than any description that people read"
 _LEARNT = "Says what a description of a tool need not say"
 _MOST, _OVERLAP = 100_000, 2_000
 """Characters that are searched at once, and of these twice."""

@@ -240,7 +240,7 @@ _MY_PIN = re.compile(
     r"\b(?i:my|his|her|our|mein|meine|mi|mon|il mio|o meu) PIN (?:is|was|ist|lautet|es|est|è|é) (?P<word>\d{4,8})"
     r"(?=\s[^\W\d_])(?!\s(?:m|km|ft|feet|met(?:er|re)s?|miles|years?|times|euros?|dollars?|eur|usd|people|visitors)\b)"
 )
-"""Somebody's own, whatever follows it: nobody has a PIN of so many things."""
+"""A person's own, with any words behind it: nobody has a PIN of so many things."""
 _OTHER_PIN = re.compile(
     r"(?:,|,?\s(?:and|und|y|et|e))\s(?:hers|his|theirs|mine|yours|ours|seine|ihre|meine|deine"
     r"|the (?:PUK|old one|new one|other)|die PUK|el de \w{2,12}|la de \w{2,12}|el suyo|el PUK)"
@@ -320,8 +320,8 @@ def _goes_on(words: str) -> bool:
     article = _ARTICLE.fullmatch(parts[0]) if parts else None
     if article is None and _OPENS.match(words):
         return True
-    told = sum(map(_tells_about, parts)) - bool(article)
-    return told >= 1 if article else any(map(_DESCRIBING.fullmatch, parts)) and told >= 2
+    count = sum(map(_tells_about, parts)) - bool(article)
+    return count >= 1 if article else any(map(_DESCRIBING.fullmatch, parts)) and count >= 2
 
 
 def _in_notes(piece: str) -> Iterator[tuple[int, int]]:

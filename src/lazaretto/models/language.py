@@ -44,7 +44,7 @@ _MANY_OTHER, _MANY_SIGNS = 60, 12
 _MOST_OF_NAME = 3
 """Words of a name."""
 _LISTS = re.compile(r"[,;\n]")
-_JOINED_WORDS = re.compile(r"[^\W\d_]+(?:_[^\W\d_]+){4,}")
+_JOINED_WORDS = re.compile(r"(?<![^\W\d])[^\W\d_]+(?:_[^\W\d_]+){4,}")
 """A sentence whose words are joined; names in code have fewer."""
 _OWN_SHARE = 0.1
 _OWN_SHARE_OF_SHORT = 0.02

@@ -57,7 +57,7 @@ def is_words(text: str) -> bool:
 
 
 def unknown_words(text: str) -> str:
-    """What is left of a text without its words."""
+    """The rest of a text without its words."""
     return " ".join(
         word
         for word in text.split()
@@ -124,7 +124,7 @@ def drawn_letters(text: str) -> str:
     if english(read) > max(0.2, english(text)):
         return read
     own = " ".join(word.translate(_DRAWN) for word in text.split() if _IS_DRAWN.search(word))
-    return read if _says_something(own) else text  # whatever stands beside them
+    return read if _says_something(own) else text
 
 
 def from_morse(stretch: str) -> str:

@@ -75,7 +75,7 @@ def _drawn_out(word: str) -> str:
 
 
 def _outline(word: str) -> tuple[str, str, str]:
-    """What is the same for words whose inner letters changed places, which people read all the same."""
+    """The same for words whose inner letters changed places, which people read all the same."""
     return word[0], "".join(sorted(word[1:-1])), word[-1]
 
 

@@ -200,7 +200,7 @@ def _decoded(text: str, depth: int) -> list[View]:
 
 
 def _around(text: str) -> str:
-    """What a decoded text says beside the stretches that are themselves decoded; empty where that is no sentence."""
+    """The words of a decoded text beside stretches that are decoded, too; empty where they are no sentence."""
     for _, pattern, decode in _ENCODINGS:
         text = pattern.sub(lambda m, read=decode: " " if _says(read(m[0])) else m[0], text)  # type: ignore[misc]
     return text if len(_LETTERS_OF_WORD.findall(text)) >= _FEWEST_AROUND else ""
@@ -366,7 +366,7 @@ _LETTERS_OF_WORD = re.compile(r"[^\W\d_]{3,}")
 _NO_WORDS = re.compile(r"[^\w\s]{4,}|\d{4,}")
 """Runs of marks and of digits."""
 _FEWEST_AROUND = 3
-"""Words that are a sentence beside what is decoded, or beside signs that cannot be printed."""
+"""Words that are a sentence beside a decoded stretch, or beside signs that cannot be printed."""
 
 
 def _readable(text: str) -> bool:
@@ -391,14 +391,18 @@ def _where_it_helps(text: str, read: Callable[[str], str]) -> str:
 
     def turned(match: re.Match[str]) -> str:
         sentence = match[0].strip()
-        for part in ("" if english(sentence) >= _ENGLISH_ALREADY else sentence, unknown_words(sentence)):
-            if len(WORD.findall(part.lower())) >= _FEWEST_TURNED and not is_words(part):
-                other = read(part)
-                if english(other) >= IS_ENGLISH or is_words(other):
-                    return f"{other} "
-        return match[0]
+        if english(sentence) < _ENGLISH_ALREADY and _may_turn(sentence):
+            other = read(sentence)
+            if english(other) >= IS_ENGLISH or is_words(other):
+                return f"{other} "
+        rest = unknown_words(sentence)
+        return f"{other} " if _may_turn(rest) and is_words(other := read(rest)) else match[0]
 
     return _SENTENCE.sub(turned, text)
+
+
+def _may_turn(text: str) -> bool:
+    return len(WORD.findall(text.lower())) >= _FEWEST_TURNED and not is_words(text)
 
 
 def _rotated(text: str) -> str:

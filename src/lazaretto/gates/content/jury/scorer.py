@@ -29,8 +29,8 @@ from lazaretto.gates.content.jury.views import (
     JuryView,
     TokenWindow,
     content_views,
-    lines_apart,
     windows,
+    worst_lines,
 )
 from lazaretto.gates.content.records import PreparedContent, Role
 from lazaretto.kept_texts import KeptTexts, digest
@@ -46,8 +46,6 @@ _AVERAGED, _WORST = 4, 2
 MOST_SECONDS, HUGE_SECONDS = 5.0, 1.5
 """Processor time of this thread for one content, both models together, and for one that waits for a person anyway
 because it is too long: no text keeps a gate busy, and a busy machine cuts nothing off. An unread part is reported."""
-_MOST_LINES = 4
-"""Lines of a text in doubt that are read by themselves."""
 _FIRST = 0.7
 """The first model's share of it: enough for all its windows on a slow machine. What it finds clearly harmless, the
 other does not read."""
@@ -61,7 +59,7 @@ _WORD = re.compile(r"\S+")
 _READ_APART = 4
 """Phrases for each side that are read by themselves, and left out of the rest, to say what they are worth."""
 _PHRASE, _SHORT = 14, 3
-"""Most words of a phrase, and fewest: a fragment explains nothing."""
+"""Most words of a phrase, and fewest."""
 _JOINING = (
     "after although and because before but for if or since so that then though unless until when where whereas which "
     "while who whose without"
@@ -259,32 +257,21 @@ class JuryModels:
             if several and is_over(until):
                 break
             several.append(self._look_twice(view, worked() + max(0.0, until - worked()) / (len(found) - place)))
-        worst = max(several, key=lambda looked: looked.margin, default=None)
-        for view in [] if worst is None else self._suspicious_lines(prepared, worst):
-            if not is_over(until):
-                several.append(self._look_twice(view, until))
+        several += [self._look_twice(v, until) for v in self._lines(prepared, several) if not is_over(until)]
         worst = max(several, key=lambda looked: looked.margin, default=None)
         cut = len(several) < len(found) or any(looked.cut for looked in several)
         cut |= len(prepared.content.text) > _CHARACTERS
         sampled = any(looked.sampled for looked in several)
         return None if worst is None else replace(self._scores(worst, until), cut=cut, sampled=sampled)
 
-    def _suspicious_lines(self, prepared: PreparedContent, worst: _Looked) -> list[JuryView]:
-        """The most suspicious lines of a text that is in doubt, each by itself: other lines cannot water these down."""
+    def _lines(self, prepared: PreparedContent, several: Sequence[_Looked]) -> list[JuryView]:
+        """The worst lines of a text that is in doubt, each by itself: other lines cannot water these down."""
+        worst = max(several, key=lambda looked: looked.margin, default=None)
         allow, block = self.settings["text"].bars(DEFAULT_RATES.false_alarms, DEFAULT_RATES.misses)
-        if worst.view.head != "text" or not allow <= worst.margin < block:
+        if worst is None or worst.view.head != "text" or not allow <= worst.margin < block:
             return []
-        look, (places, _) = worst.looks[_SEATS[0]], worst.offsets
-        first, last = look.worst.text
-        starts = [place[0] for place in places[first:last]]
-        found = list[tuple[float, str]]()
-        for line in lines_apart(prepared.content.text):
-            at = worst.view.text.find(line)
-            left, right = (int(n) for n in np.searchsorted(starts, (at, at + len(line))))
-            if at >= 0 and left < right:
-                found.append((float(look.scores[look.worst.text_at :][left:right].mean()), line))
-        chosen = sorted(found, reverse=True)[:_MOST_LINES]
-        return [replace(worst.view, text=line) for _, line in chosen]
+        look = worst.looks[_SEATS[0]]
+        return worst_lines(prepared.content.text, worst.view, worst.offsets[0], look.worst, look.scores)
 
     def _look_twice(self, whole: JuryView, until: float) -> _Looked:
         view, text, picture = self._tokens(whole)
@@ -476,8 +463,7 @@ def _size(scores: JuryScores | None) -> int:
 
 
 def _head(seat: _DebaterModel, look: _ViewScore, part: str) -> NDArray[np.float32]:
-    found: NDArray[np.float32] = seat.heads[f"{part}.weight"] @ look.pooled + seat.heads[f"{part}.bias"]
-    return found
+    return np.asarray(seat.heads[f"{part}.weight"] @ look.pooled + seat.heads[f"{part}.bias"], np.float32)
 
 
 def _spans(
@@ -573,9 +559,8 @@ def _named(names: Sequence[str], values: NDArray[np.float32]) -> dict[str, float
 
 
 def _softmax(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    e: NDArray[np.float32] = np.exp(x - x.max())
-    e /= e.sum()
-    return e
+    e = np.exp(x - x.max())
+    return np.asarray(e / e.sum(), np.float32)
 
 
 def sigmoid(x: Any) -> Any:

@@ -15,9 +15,12 @@ import re
 import time
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lazaretto.cases.records import InputKind
 from lazaretto.errors import MissingExtra, UnreadablePicture
@@ -38,6 +41,8 @@ _FEWEST_LETTERS = 8
 _MOSTLY_INJECTED = 0.4
 _FEW_LINES, _SHORT_TEXT = 4, 1_200
 """In a longer text one line more weighs little."""
+_MOST_LINES = 4
+"""Lines of a text in doubt that are read by themselves."""
 _MOST_PARTED, _FEWEST_IN_LINE = 20_000, 5
 """Characters whose lines are looked at, and words of a line that may be a request."""
 
@@ -104,6 +109,21 @@ def lines_apart(text: str) -> list[str]:
     lines = [clean(line) for line in text[:_MOST_PARTED].splitlines() if line.strip()]
     long = [line for line in dict.fromkeys(lines) if len(line.split()) >= _FEWEST_IN_LINE] if len(lines) > 1 else []
     return [line for line in long if surely_in(line, "en")]
+
+
+def worst_lines(
+    text: str, view: JuryView, places: Sequence[tuple[int, int]], window: TokenWindow, scores: NDArray[np.float32]
+) -> list[JuryView]:
+    """The lines of a text with the highest scores, as views of their own; ``places``: those of all tokens of the view
+    that was read, ``scores``: of the window's."""
+    starts, found = [place[0] for place in places[slice(*window.text)]], list[tuple[float, str]]()
+    scores = scores[window.text_at :]
+    for line in lines_apart(text):
+        at = view.text.find(line)
+        left, right = (int(n) for n in np.searchsorted(starts, (at, at + len(line))))
+        if at >= 0 and left < right:
+            found.append((float(scores[left:right].mean()), line))
+    return [replace(view, text=line) for _, line in sorted(found, reverse=True)[:_MOST_LINES]]
 
 
 def mostly_without_injections(text: str) -> str:
