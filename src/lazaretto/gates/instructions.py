@@ -60,8 +60,10 @@ _NEVER = (
 _RULES = tuple(
     (rule, words, tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns)) for rule, words, patterns in _NEVER
 )
+_TOO_LONG = "Is longer than any description that people read"
 _LEARNT = "Says what a description of a tool need not say"
-_MOST = 100_000
+_MOST, _OVERLAP = 100_000, 2_000
+"""Characters that are searched at once, and of these twice."""
 _REFUSED = 2
 
 
@@ -69,10 +71,16 @@ def instruction_faults(text: str) -> list[InstructionFault]:
     """The faults of a text that instructs agents; at most one of each rule."""
     found = []
     for rule, words, patterns in _RULES:
-        match = next((m for pattern in patterns if (m := pattern.search(text, 0, _MOST))), None)
+        match = next((m for pattern in patterns if (m := _search(pattern, text))), None)
         if match is not None:
             found.append(InstructionFault(rule, words, *match.span()))
     return found
+
+
+def _search(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """The first match in a text of any length, in pieces: a long beginning hides nothing."""
+    starts = range(0, max(1, len(text) - _OVERLAP), _MOST - _OVERLAP)
+    return next((m for start in starts if (m := pattern.search(text, start, start + _MOST))), None)
 
 
 @cache
@@ -90,12 +98,14 @@ def tool_faults(text: str, order: Callable[[str], int] | None = None) -> list[In
 
     ``order``: a learnt reader's weight for a text: 1 counts like one more of these things, 2 is enough by itself.
     """
+    if len(text) > _MOST:
+        return [InstructionFault("too_long", _TOO_LONG, 0, 0)]
     found = instruction_faults(text)
     if found:
         return found
     faults: dict[str, tuple[int, InstructionFault]] = {}
     for rule, words, pattern, weight in _tool_rules():
-        match = pattern.search(text, 0, _MOST)
+        match = pattern.search(text)
         if match is not None:
             before = faults[rule][0] if rule in faults else 0
             faults[rule] = max(before, weight), InstructionFault(rule, words, *match.span())

@@ -131,6 +131,8 @@ _LATIN = re.compile("[A-Za-z\u00c0-\u024f]")
 _LOOKS_LATIN = re.compile("[\u0370-\u03ff\u0400-\u052f\u0531-\u0587]")
 _FLAG = "\U0001f3f4"
 _CANCEL_TAG = "\U000e007f"
+_REGIONS = frozenset(("gbeng", "gbsct", "gbwls"))
+"""The flags that are written so; any other would be five letters of a message."""
 # fmt: off
 _JOINER_SCRIPTS = frozenset({
     "ARABIC", "SYRIAC", "NKO", "MONGOLIAN", "MANDAIC", "THAANA", "ADLAM", "DEVANAGARI",
@@ -139,6 +141,14 @@ _JOINER_SCRIPTS = frozenset({
 })
 # fmt: on
 """Scripts that are written with zero-width joiners and non-joiners."""
+_FOR_PICTURES, _FOR_CHINESE = 0xFE0E, 0xE0100
+"""Variation selectors from which on they are for pictures, and for Chinese characters alone."""
+_ALSO_DRAWN = frozenset("0123456789#*\u203c\u2049\u3030\u303d")
+"""Digits and punctuation that are also drawn as pictures."""
+_WIDE_MARKS = frozenset("\uff01\uff0c\uff0e\uff1a\uff1b\uff1f\u3001\u30020")
+"""Punctuation with a place of its own in Chinese, and the zero with a stroke."""
+_MOST_MARKS = 8
+"""Marks above one another."""
 _UNSPACED_SCRIPTS = frozenset(
     ("THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "JAVANESE", "BALINESE", "CJK", "HIRAGANA", "KATAKANA", "HANGUL")
 )
@@ -194,9 +204,9 @@ def _control_findings(text: str, settings: StructureSettings) -> Iterator[Defect
 
 def _smuggled_findings(text: str, settings: StructureSettings) -> Iterator[Defect]:
     for run in _TAGS.finditer(text):
+        hidden = "".join(chr(ord(c) - 0xE0000) for c in run[0] if 0xE0020 <= ord(c) < 0xE007F)
         flag = text[run.start() - 1 : run.start()] == _FLAG and run[0].endswith(_CANCEL_TAG) and len(run[0]) <= 8
-        if not flag:
-            hidden = "".join(chr(ord(c) - 0xE0000) for c in run[0] if 0xE0020 <= ord(c) < 0xE007F)
+        if not (flag and hidden in _REGIONS):
             yield _finding(
                 "hidden_message", settings.hidden_message, _hidden_words("invisible tag characters", hidden),
                 [run.start()], says=hidden[:500],
@@ -226,7 +236,7 @@ def _in_place(text: str, place: int) -> bool:
     if character == "\ufeff":
         return place == 0
     if character in "\u200c\u200d":
-        if before and (script(before) in _JOINER_SCRIPTS or unicodedata.category(before) == "Mn"):
+        if before and (script(before) in _JOINER_SCRIPTS or _marked_script(text, place) in _JOINER_SCRIPTS):
             return True
         return character == "\u200d" and _pictorial(before) and _pictorial(after)
     if character == "\u200b":
@@ -238,25 +248,36 @@ def _in_place(text: str, place: int) -> bool:
     return False
 
 
+def _marked_script(text: str, place: int) -> str:
+    """The script of the letter that the marks before a place stand on; empty where there are none."""
+    at = place - 1
+    while at > max(0, place - _MOST_MARKS) and unicodedata.category(text[at]) == "Mn":
+        at -= 1
+    return script(text[at]) if 0 <= at < place - 1 else ""
+
+
 def _pictorial(character: str) -> bool:
     """Whether a character can be part of an emoji."""
     if not character:
         return False
     return (
-        unicodedata.category(character) in ("So", "Sk", "Sm")
-        or character in "\ufe0f\u20e3"
-        or ord(character) >= 0x1F000
+        unicodedata.category(character) == "So" or character in "\ufe0f\u20e3\u2194\u2195" or ord(character) >= 0x1F000
     )
 
 
 def _selects(text: str, place: int) -> bool:
-    """Whether a variation selector follows a character that has variants."""
-    before = text[place - 1 : place]
+    """Whether a variation selector follows a character that has variants: those of pictures and keys, of letters and
+    signs of mathematics, of Chinese characters."""
+    before, selector = text[place - 1 : place], ord(text[place])
     if not before:
         return False
-    category = unicodedata.category(before)
-    varied = category[0] in "SP" or before in "0123456789" or script(before) in ("CJK", "MYANMAR", "MONGOLIAN", "PHAGS")
-    return varied or ord(before) >= 0x1F000
+    if script(before) == "CJK" and unicodedata.category(before)[0] == "L":
+        return True
+    if selector >= _FOR_PICTURES:
+        drawn = unicodedata.category(before)[0] == "S" or before in _ALSO_DRAWN
+        return selector < _FOR_CHINESE and (drawn or ord(before) >= 0x1F000)
+    varied = unicodedata.category(before) == "Sm" or before in _WIDE_MARKS
+    return varied or script(before) in ("MYANMAR", "MONGOLIAN", "PHAGS", "MANICHAEAN")
 
 
 def _is_mixed(word: str) -> bool:

@@ -17,17 +17,45 @@ _PLACEHOLDERS = frozenset(
 )
 _VARIABLE = re.compile(
     r"[<{\[(].*|\$(?:[A-Z0-9_]+|[a-z0-9_]+|[A-Za-z_]+\d*|[\d.,]+\w*)(?:[/:.].*)?|\$[{(].*"
-    r"|%(?:\w+%|[a-z]|\(.*|(?:[0-9A-Fa-f]{2}%?)+.*)|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|\w+\([^)]*\)?.*|[\w-]+(?:\.[\w-]+)*\.[a-z]{1,4}"
-    r"|[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)+"
+    r"|%(?:\w+%|[a-z]|\(.*|(?:[0-9A-Fa-f]{2}%?)+.*)|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|[\w.]+\(.*"
+    r"|[\w-]+(?:\.[\w-]+)*\.[a-z]{1,4}|[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)+|[^A-Z]*/[^A-Z]*"
 )
-"""Words in the place of a secret that are none: variables, placeholders, calls, file names and attributes."""
+"""Words in the place of a secret that are none: variables, placeholders, calls, file names, attributes and paths."""
+_HOLDS_VALUES = re.compile(
+    r"pass|pwd|pw\d|key|token|secret|cred|auth|user|name|value|your|here|insert|replace|random|bytes|chars?\b|hex|uuid|hash"
+    r"|config|conf\b|cfg|setting|option|param|arg|env|var|vault|store|field|self|this|input|request|data|db|sql|api|url|id\b"
+    r"|example|sample|dummy|placeholder|xxx", re.I
+)  # fmt: skip
+"""Words for what holds a value: a name with a number is a variable where it has one of these."""
+_CALL = re.compile(r"[\w.]+(?=\()")
+_FILE = re.compile(r"[\w-]+(?:\.[\w-]+)*\.[a-z]{1,4}")
+_WRITTEN_OUT = re.compile(r"(?:[^\W\d_]+\d*|\d+)(?:[_./-](?:[^\W\d_]+\d*|\d+))*")
+"""Words, each with a number at its end or none: ``api_keys_2025``."""
+
+
+def is_variable(word: str) -> bool:
+    """Whether a word has the form of a variable, and no number that only a secret would have in it."""
+    if not _VARIABLE.fullmatch(word):
+        return False
+    bare, call = word.strip("<>{}[]()$%"), _CALL.match(word)
+    if call:
+        return ")" in word or not _is_mixture(call[0])
+    if not (any(map(str.isdigit, bare)) and any(map(str.isalpha, bare))) or len(bare) < 8:
+        return True
+    if word[0] in "{[(" or (word[0] == "<" and is_variable(bare)):
+        return True
+    if len(_SWITCH.findall(bare)) >= _SWITCHES and not _WRITTEN_OUT.fullmatch(bare):
+        return False
+    return bool(_HOLDS_VALUES.search(bare) or (_FILE.fullmatch(word) and not _is_mixture(word.rpartition(".")[0])))
+
+
+def _is_mixture(word: str) -> bool:
+    return all(any(map(kind, word)) for kind in (str.isupper, str.islower, str.isdigit))
 
 
 def looks_secret(word: str, shortest: int) -> bool:
     """Whether a word is no ordinary one: digits among letters, or very long and joined."""
-    if len(word) < shortest or is_placeholder(word) or _VARIABLE.fullmatch(word) or "://" in word:
-        return False
-    if "/" in word and word == word.lower():  # a path
+    if len(word) < shortest or is_placeholder(word) or is_variable(word) or "://" in word:
         return False
     mixed = any(c.isdigit() for c in word) and any(c.isalpha() for c in word)
     return mixed or (len(word) >= 20 and not word.isalpha())
@@ -41,8 +69,8 @@ def is_placeholder(word: str) -> bool:
 
 _PASS = (
     r"\b(?:[^\W\d_]{0,12}pass(?:words?|wort|wörter|phrase|codes?)|passwd|pwd|pw|mdp|[^\W\d_]{0,12}kennwort|mot de passe"
-    r"|contraseñas?|palavra[ -]passe|senha)(?![ -](?:manage|hash|polic|field|prompt|generat|vault|store"
-    r"|rule|reset|hint))"
+    r"|contraseñas?|palavra[ -]passe|senha)(?![ -](?:manage|hash|polic|field|generat|vault|store|rule))"
+    r"(?: (?:hint|reset|prompt)\b)?"
 )
 """Names of secrets that people choose."""
 _KEY = (
@@ -83,8 +111,9 @@ _STATED = tuple(
 )
 """Prose that names a secret and gives its value."""
 _NUMBERED = re.compile(
-    r"\d+-?[^\W\d_]+|(?:sha|md|base|utf|aes|rsa|des|hs|rs|es|bcrypt|argon|ascii|oauth|rfc)-?\d.*"
-    r"|\d[^!?%&$*#]*-[^!?%&$*#]*|[A-Z]{2,}-\d+|.*\d\.\d.*", re.I | re.S
+    r"(?i:\d+-[^\W\d_]+|\d+[^\W\d_]{1,8}|(?:sha|md|base|utf|aes|rsa|des|hs|rs|es|bcrypt|argon|ascii|oauth|rfc)-?\d{1,4}"
+    r"(?:[-_/:.]\S*)?)|\d[^!?%&$*#A-Z]*-[^!?%&$*#A-Z]*|[A-Z]{2,}-\d+"
+    r"|(?i:[a-z-]{0,20}\d+(?:\.\d+)+[a-z]{0,3}(?:[-+:/]\S*)?)", re.S
 )  # fmt: skip
 """Words that describe a secret, and are none: ``12-character``, ``base64``, ``SHA256-hashed``, a ticket, a version."""
 _DESCRIBING = re.compile(
@@ -105,7 +134,8 @@ _BEFORE, _AFTER = 90, 40
 _ORDINARY_MARKS = re.compile(
     r"(?:bcrypt|argon2(?:id|i|d)?|scrypt|pbkdf2(?:_sha\d{1,3})?|crypt|sha\d{1,3}|md5)\$[\w$=.,]{0,12}|[\w./-]+#\d+(?:\.\d+)*|[A-Z]{1,3}\$[\d.,]+.*|[<>~≥≤+]?[\d.,]+%.*|[^?]*\?[^=]*=.*|.*://.*|.*&(?:#\d|amp|quot"
     r"|lt|gt|nbsp|apos).*"
-    r"|[\w.]*\*+[\w.]*|[a-z_]+[%&][a-z0-9_]+|[^/.%]*[/.][^%]*%[0-9A-Fa-f]{2}.*|.*\b[A-Z]&[A-Z].*|.*[\\(){}\[\]|<>=].*"
+    r"|[\w.]*\*+[\w.]*|[a-z_]+[%&][a-z0-9_]+|[^/.%]*[/.][^%]*%[0-9A-Fa-f]{2}.*|.*\b[A-Z]&[A-Z].*|.*[\\{}\[\]|<>].*"
+    r"|[\w.-]+(?:[!<>+-]?=).*|[^()]*\([^()]*\).*|\w+\(.*|\(.*|.*\)"
 )
 """Numbers of issues, money, shares, addresses, entities, file patterns and code."""
 _ENDS = re.compile(r"[.!?:;]\s")
@@ -177,6 +207,11 @@ _NETWORK = re.compile(
     r"guest|visitor|g(?:a|ä|ae)st|besucher|invit|ospit|net|roam|wi-?fi|wlan|ssid|hotel|caf[eé]|public|open", re.I
 )
 """Parts of the names of networks; a name is no secret."""
+_THAT_IS_IT = re.compile(
+    rf"\W{{1,4}}(?:that|this|it|das|dies|eso|esto|es|ça|c|isso|questa)(?:['’]s|['’]est)?(?: (?:is|was|ist|es|é|è))?"
+    rf" (?:the |das |die |la |le |a )?{_PASS}", re.I
+)  # fmt: skip
+"""A sentence that says that what stands before it is the password."""
 _OPENED = re.compile(
     r"\b(?:unlock|open|log (?:in|on)|sign in|get in|entsperr|öffne|einlogg|anmeld|melde|desbloque|abr[ea]|entr[ae]"
     r"|acced|déverrouill|ouvr|connecte|sblocca|apri|acess)[^\W\d_]{0,6}\s[^.;:!?\n]{1,50}?\s(?:with|using|mit|con|avec"
@@ -201,6 +236,11 @@ _PIN = re.compile(
 )
 """Codes of cards, where a clause ends behind the number: "PIN: 1234 visitors" counts something. Those of doors are no
 secrets among the crew that opens them: notes are full of them."""
+_MY_PIN = re.compile(
+    r"\b(?i:my|his|her|our|mein|meine|mi|mon|il mio|o meu) PIN (?:is|was|ist|lautet|es|est|è|é) (?P<word>\d{4,8})"
+    r"(?=\s[^\W\d_])(?!\s(?:m|km|ft|feet|met(?:er|re)s?|miles|years?|times|euros?|dollars?|eur|usd|people|visitors)\b)"
+)
+"""A person's own, with any words behind it: nobody has a PIN of so many things."""
 _OTHER_PIN = re.compile(
     r"(?:,|,?\s(?:and|und|y|et|e))\s(?:hers|his|theirs|mine|yours|ours|seine|ihre|meine|deine"
     r"|the (?:PUK|old one|new one|other)|die PUK|el de \w{2,12}|la de \w{2,12}|el suyo|el PUK)"
@@ -226,6 +266,10 @@ _OPENS = re.compile(
     re.I,
 )
 """Words that follow "passphrase" in a sentence about it."""
+_ARTICLE = re.compile(
+    r"a|an|the|one|my|our|your|der|die|das|den|ein|eine|el|la|los|las|un|una|le|les|une|o|os|as|um|uma|il|lo|gli", re.I
+)
+"""Words that a phrase may begin with, too."""
 _HINTS = (
     "pass", "pw", "mdp", "kennwort", "contra", "senha", "secr", "segr", "token", "jeton", "credential", "key", "clé",
     "geheimnis", "schlüssel", "clave", "chave", "chiave", "log", "sign", "gets in", "get in", "unlock", "zugang",
@@ -260,16 +304,24 @@ def told_secrets(piece: str) -> Iterator[tuple[int, int]]:
         if _is_marked(word, marks):
             yield match.start(), match.start() + len(word)
     yield from _in_notes(piece)
-    for match in _PIN.finditer(piece):
+    for match in (*_PIN.finditer(piece), *_MY_PIN.finditer(piece)):
         yield match.span("word")
         if other := _OTHER_PIN.match(piece, match.end("word")):
             yield other.span("word")
     for match in _PHRASE.finditer(piece):
         words = match["word"].lstrip("'\"«“ ")
-        if words[:1] in "[<{" or _OPENS.match(words):  # a mark or a placeholder, or how a sentence goes on
-            continue
-        if not any(_DESCRIBING.fullmatch(part) for part in words.split()):
+        if words[:1] not in "[<{" and not _goes_on(words):  # a mark or a placeholder
             yield match.end("word") - len(words), match.end("word")
+
+
+def _goes_on(words: str) -> bool:
+    """Whether words go on a sentence about a passphrase: they begin like one, or two of them describe one."""
+    parts = [part.strip("\"'«»“”,;") for part in words.split()]
+    article = _ARTICLE.fullmatch(parts[0]) if parts else None
+    if article is None and _OPENS.match(words):
+        return True
+    count = sum(map(_tells_about, parts)) - bool(article)
+    return count >= 1 if article else any(map(_DESCRIBING.fullmatch, parts)) and count >= 2
 
 
 def _in_notes(piece: str) -> Iterator[tuple[int, int]]:
@@ -280,7 +332,9 @@ def _in_notes(piece: str) -> Iterator[tuple[int, int]]:
         named = group == "word" and not match["pass"]
         if match["pass"] and _TICKET.search(piece, max(0, match.start() - 20), match.start(group)):
             continue
-        if group == "network" and (_NETWORK.search(word) or _NAMED.search(piece, match.end(), match.end() + _AFTER)):
+        named_after = _NAMED.search(piece, match.end(), match.end() + _AFTER)
+        other = named_after and not _THAT_IS_IT.match(piece, match.end())
+        if group == "network" and (_NETWORK.search(word) or other):
             continue  # where a note speaks of a password, too, this is the network
         if (group == "network" and names_a_place(word)) or _is_way_in(match, word):
             continue
@@ -302,8 +356,7 @@ def _in_notes(piece: str) -> Iterator[tuple[int, int]]:
     for match in _PHRASED.finditer(piece):
         words = match["word"][1:].strip()
         parts = words.split()
-        describes = _OPENS.match(words) or any(_DESCRIBING.fullmatch(part) for part in parts)
-        if len(parts) >= 3 and any(map(_NUMBER.fullmatch, parts)) and not describes:
+        if len(parts) >= 3 and any(map(_NUMBER.fullmatch, parts)) and not _goes_on(words):
             yield match.start("word") + 1, match.end("word")
 
 
@@ -316,8 +369,9 @@ def _stated(piece: str, match: re.Match[str]) -> Iterator[tuple[int, int]]:
     """The secret that a sentence states, without brackets around it, and a second one beside it."""
     start, word, people = match.start("word"), match["word"].rstrip(_TRAILING), bool(match["pass"])
     if word[:1] in _BRACKETS and word:
+        placeholder = word[0] != "<" or is_variable(word)
         start, word = start + 1, word[1:]
-        if not _is_chosen(word):
+        if placeholder and not _is_chosen(word):
             return
     if not _may_be_secret(word, people=people):
         return
@@ -331,7 +385,7 @@ def _stated(piece: str, match: re.Match[str]) -> Iterator[tuple[int, int]]:
 def _is_chosen(word: str) -> bool:
     """Whether a word has capitals, small letters and a digit, as neither a placeholder nor a reference has them."""
     kinds = (any(c.isupper() for c in word), any(c.islower() for c in word), any(c.isdigit() for c in word))
-    return len(word) >= 8 and all(kinds) and not _NUMBERED.fullmatch(word) and not _VARIABLE.fullmatch(word)
+    return len(word) >= 8 and all(kinds) and not _NUMBERED.fullmatch(word) and not is_variable(word)
 
 
 def _tells_about(word: str) -> bool:
@@ -349,16 +403,22 @@ def _may_be_secret(word: str, *, people: bool) -> bool:
     """Whether a word that a sentence calls a secret may be one: chosen by people, or made by a machine."""
     if not people and (len(word) < 12 or len(_SWITCH.findall(word)) < _SWITCHES):
         return False
+    return looks_secret(word, 6) and not _is_described(word) and not _NUMBERED.fullmatch(word)
+
+
+def _is_described(word: str) -> bool:
+    """Whether a joined word describes a secret: one of its parts does so, and no other could be part of one."""
     parts = re.split(r"[-_/]", word)
-    described = len(parts) > 1 and any(_DESCRIBING.fullmatch(part) for part in parts)
-    return looks_secret(word, 6) and not described and not _NUMBERED.fullmatch(word)
+    others = [part for part in parts if not _DESCRIBING.fullmatch(part)]
+    plain = all(part.islower() or part.isupper() or part.isdigit() or _HOLDS_VALUES.search(part) for part in others)
+    return len(parts) > 1 and len(others) < len(parts) and plain
 
 
 def _is_marked(word: str, marks: str) -> bool:
     """Whether a word is a mixture that is written for no other reason, with one of these marks inside. Where a secret
     is named faintly, ``&`` and ``#`` do not count: they join words of courses and channels."""
     word = word.strip("*_~#")  # of Markdown
-    if len(word) < 8 or is_placeholder(word) or _VARIABLE.fullmatch(word) or _ORDINARY_MARKS.fullmatch(word):
+    if len(word) < 8 or is_placeholder(word) or is_variable(word) or _ORDINARY_MARKS.fullmatch(word):
         return False
     marked = any(c in marks for c in word[1:-1])
     return marked and any(c.isdigit() for c in word) and sum(c.isalpha() for c in word) >= 3

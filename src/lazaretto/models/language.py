@@ -21,7 +21,7 @@ from lazaretto.processor_time import is_over
 
 _READ = 4_000
 """Characters looked at: a language shows in its first page."""
-_SURE = 0.7
+_SURE, _ONE_LANGUAGE = 0.7, 0.9
 _NO_LANGUAGE = ("en", "zxx", "und")
 _NEAR_ENGLISH = ("pcm",)
 """Short English is taken for Nigerian Pidgin."""
@@ -39,8 +39,13 @@ _LEAST_OTHER = (3, 9)
 """Words and letters of one run that are a sentence in other scripts."""
 _MOST_NAMED = 50
 """Stretches in other scripts whose language is named."""
-_MANY_OTHER = 60
-"""Letters beyond Latin ones that are a text, however they are cut up."""
+_MANY_OTHER, _MANY_SIGNS = 60, 12
+"""Letters beyond Latin ones, and signs of scripts without spaces, that are a text, however they are cut up."""
+_MOST_OF_NAME = 3
+"""Words of a name."""
+_LISTS = re.compile(r"[,;\n]")
+_JOINED_WORDS = re.compile(r"(?<![^\W\d])[^\W\d_]+(?:_[^\W\d_]+){4,}")
+"""A sentence whose words are joined; names in code have fewer."""
 _OWN_SHARE = 0.1
 _OWN_SHARE_OF_SHORT = 0.02
 """A piece is in another language when all that a model knows are less likely together than this."""
@@ -93,6 +98,12 @@ def language_of(text: str) -> str:
     return str(language) if confidence >= _SURE and language not in _NO_LANGUAGE else "en"
 
 
+def surely_in(text: str, language: str) -> bool:
+    """Whether a sentence is in one language, and in no other."""
+    ranked = _ranked(text)
+    return ranked is not None and ranked[0][0][0] == language and ranked[0][0][1] >= _ONE_LANGUAGE
+
+
 class Languages:
     """The languages of the sentences of one text, found once for all readers.
 
@@ -103,7 +114,7 @@ class Languages:
     def __init__(self, text: str, until: float = math.inf) -> None:
         self._text, self.whole = text, True
         self._other = () if text.isascii() else _other_scripts(text)
-        self._rest = without(text, self._other)
+        self._rest = _JOINED_WORDS.sub(lambda m: m[0].replace("_", " "), without(text, self._other))
         known: dict[str, _Ranked | None] = {}
         made: list[tuple[int, int, _Ranked | None]] = []
         for number, (start, end) in enumerate(_pieces(self._rest)):
@@ -175,7 +186,7 @@ def _other_scripts(text: str) -> tuple[Stretch, ...]:
         else:
             groups.append([(start, end)])
     letters = [sum(end - start for start, end in group) for group in groups]
-    many = sum(letters) >= _MANY_OTHER
+    many = sum(letters) >= _MANY_OTHER or len(_UNSPACED.findall(text)) >= _MANY_SIGNS
     return tuple(
         _other(text, group, count, many, named=n < _MOST_NAMED)
         for n, (group, count) in enumerate(zip(groups, letters, strict=True))
@@ -192,10 +203,21 @@ def _other(text: str, runs: list[tuple[int, int]], letters: int, many: bool, *, 
     start, end = runs[0][0], runs[-1][1]
     words = [text[a:b] for a, b in runs]
     unspaced = any(len(word) >= _LEAST_SIGNS and _UNSPACED.search(word) for word in words)
-    names = all(word.istitle() for word in words)
+    names = all(word.istitle() for word in words) and _few_in_a_row(text, runs)
     sentence = len(words) >= _LEAST_OTHER[0] and letters >= _LEAST_OTHER[1] and not names
     language = str(_identifier().classify(text[start : min(end, start + _READ)])[0]) if named else "und"
     return Stretch(start, end, language if language not in _NO_LANGUAGE else "und", False, many or unspaced or sentence)
+
+
+def _few_in_a_row(text: str, runs: list[tuple[int, int]]) -> bool:
+    """Whether no more words follow each other than a name has: a capital makes no name of a verb."""
+    count, last = 0, runs[0][1]
+    for start, end in runs:
+        count = 1 if _LISTS.search(text, last, start) else count + 1
+        if count > _MOST_OF_NAME:
+            return False
+        last = end
+    return True
 
 
 def _pieces(text: str) -> Iterator[tuple[int, int]]:
@@ -265,7 +287,7 @@ def _prose(piece: str) -> bool:
     """Whether a piece consists of sentences, not of names, an address, code or a table."""
     words, total = _words(piece), len(piece.split())
     plain = [word for word in words if not word[:1].isupper() or word.isupper()]
-    titled = len(words) >= 2 * _LEAST_WORDS and piece.count(",") * 5 < len(words)
+    titled = len(words) > _LEAST_WORDS and piece.count(",") * 5 < len(words)
     return len(words) * 2 >= total and (len(plain) * 5 >= total * 3 or len(plain) * 5 >= len(words) * 3 or titled)
 
 

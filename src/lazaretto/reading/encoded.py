@@ -12,11 +12,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from lazaretto.errors import MissingExtra, ModelUnavailable
+
 # How much of a text is common English words: the sign that parts a guessed reading from noise.
 
 WORD = re.compile(r"[a-z]+")
 IS_ENGLISH = 0.4
 """Share of common words from which letters that were guessed are words."""
+_LONGER, _FEWEST_LONGER, _MOSTLY = 4, 3, 0.75
+"""Letters of a longer word; so many of them, and such a share of all letters, are words without a common one."""
 
 
 @functools.cache
@@ -29,6 +33,46 @@ def english(text: str) -> float:
     """The share of common English words."""
     words = WORD.findall(text.lower())
     return sum(word in common() for word in words) / len(words) if words else 0.0
+
+
+@functools.cache
+def _whole_words() -> frozenset[str]:
+    """The longer words that the encoder knows whole: a writer who leaves the common ones out cannot leave these out,
+    too. Empty where the encoder is not installed."""
+    from lazaretto.models.minilm import minilm_tokenizer  # texts are folded without it, too
+
+    try:
+        pieces = minilm_tokenizer().get_vocab()
+    except (MissingExtra, ModelUnavailable):
+        return frozenset()
+    return frozenset(piece for piece in pieces if len(piece) >= _LONGER and WORD.fullmatch(piece))
+
+
+def is_words(text: str) -> bool:
+    """Whether most letters of a text are in words, be they common ones or not; letters that were guessed never are."""
+    words = WORD.findall(text.lower())
+    longer = [word for word in words if word in _whole_words()]
+    known = sum(map(len, longer)) + sum(len(word) for word in words if len(word) < _LONGER and word in common())
+    return len(longer) >= _FEWEST_LONGER and known >= _MOSTLY * sum(map(len, words))
+
+
+def unknown_words(text: str) -> str:
+    """The rest of a text without its words."""
+    return " ".join(
+        word
+        for word in text.split()
+        if not all(map(_is_known, WORD.findall(word.lower()))) and WORD.search(word.lower())
+    )
+
+
+def _is_known(word: str) -> bool:
+    return word in common() or word in _whole_words()
+
+
+def sense(text: str) -> float:
+    """How much of a text is words: the share of common ones, then that of all."""
+    words = WORD.findall(text.lower())
+    return english(text) + sum(map(_is_known, words)) / (len(words) or 1)
 
 
 # Letters that are written as something else: Braille, enclosed letters, flags, Morse, numbers, letters set apart.
@@ -77,14 +121,17 @@ def drawn_letters(text: str) -> str:
     if text.isascii() or len(_IS_DRAWN.findall(text)) < _FEWEST_DRAWN:
         return text
     read = text.translate(_DRAWN)
-    return read if english(read) > max(0.2, english(text)) else text
+    if english(read) > max(0.2, english(text)):
+        return read
+    own = " ".join(word.translate(_DRAWN) for word in text.split() if _IS_DRAWN.search(word))
+    return read if _says_something(own) else text
 
 
 def from_morse(stretch: str) -> str:
     """The words of a stretch of Morse; empty where it says none, as a row of dashes does."""
     words = re.split(r"\s*[/|]\s*|\s{2,}", stretch.translate(_DOTS).strip())
     read = " ".join("".join(_LETTERS.get(sign, "") for sign in word.split()) for word in words)
-    return read if english(read) >= IS_ENGLISH else ""
+    return read if english(read) >= IS_ENGLISH or is_words(read) else ""
 
 
 def spelled_letters(text: str) -> str:
@@ -137,7 +184,7 @@ def _joined(text: str, row: list[re.Match[str]]) -> str:
 
 
 def _says_something(read: str) -> bool:
-    return len(read) >= _FEWEST_LETTERS and english(read) >= IS_ENGLISH
+    return len(read) >= _FEWEST_LETTERS and (english(read) >= IS_ENGLISH or is_words(read))
 
 
 # Encoded words that were cut in pieces: over lines, list items, cells, strings that are added up, groups of letters.

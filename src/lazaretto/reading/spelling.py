@@ -1,6 +1,7 @@
 """Misspelt words of orders, put right: "iggnore prevoius instructons" says what the same words say when well spelt.
 
-Only words that orders to agents are made of, a single slip away, and only where several are misspelt: an honest text
+Only words that orders to agents are made of, a single slip, letters twice or inner letters in another order away, and
+only where several are misspelt: an honest text
 with slips says then what its writer meant.
 """
 
@@ -33,6 +34,10 @@ _ENDINGS = ("s", "d", "r", "ed", "er", "rs", "ers", "ing", "al", "ly")
 _WORD = re.compile(rf"(?<![A-Za-z])[A-Za-z]{{5,{max(map(len, _NAMES)) + 1}}}(?![A-Za-z])")
 """No longer word is one slip away from a cue."""
 _FEWEST, _LEAST_ENGLISH = 2, 0.1
+_TWICE = re.compile(r"([a-z])\1+")
+_FEWEST_TWICE = 2
+_LEAST_SCRAMBLED = 6
+"""Letters of a cue that is known by its letters in any order between the first and the last."""
 
 
 def spelled_right(text: str) -> str:
@@ -57,7 +62,37 @@ def _meant(word: str) -> str:
         return ""
     cues = _cues()
     near = (cue for shorter in _shortened(word) for cue in cues.get(shorter, ()))
-    return next((cue for cue in near if _one_slip(word, cue)), "")
+    meant = next((cue for cue in near if _one_slip(word, cue)), "")
+    return meant or _drawn_out(word) or _scrambled().get(_outline(word), "")
+
+
+def _drawn_out(word: str) -> str:
+    """The cue that is left of a word without its double letters, if need be with one slip: "innstrucctionss"."""
+    bare = _TWICE.sub(r"\1", word)
+    if len(word) - len(bare) < _FEWEST_TWICE:
+        return ""
+    near = (cue for shorter in _shortened(bare) for cue in _cues_once().get(shorter, ()))
+    return next((cue for cue in near if _one_slip(bare, _TWICE.sub(r"\1", cue))), "")
+
+
+def _outline(word: str) -> tuple[str, str, str]:
+    """The same for words whose inner letters changed places, which people read all the same."""
+    return word[0], "".join(sorted(word[1:-1])), word[-1]
+
+
+@functools.cache
+def _scrambled() -> dict[tuple[str, str, str], str]:
+    return {_outline(cue): cue for cue in _NAMES if len(cue) >= _LEAST_SCRAMBLED}
+
+
+@functools.cache
+def _cues_once() -> dict[str, tuple[str, ...]]:
+    """As ``_cues``, without double letters."""
+    found: dict[str, tuple[str, ...]] = {}
+    for cue in _NAMES:
+        for form in _shortened(_TWICE.sub(r"\1", cue)):
+            found[form] = (*found.get(form, ()), cue)
+    return found
 
 
 @functools.cache

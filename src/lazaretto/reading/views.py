@@ -22,15 +22,19 @@ from dataclasses import dataclass
 
 from lazaretto.processor_time import is_over
 from lazaretto.reading.encoded import (
+    IS_ENGLISH,
     MORSE,
     WORD,
     common,
     drawn_letters,
     english,
     from_morse,
+    is_words,
     letters_apart,
     put_together,
+    sense,
     spelled_letters,
+    unknown_words,
     with_marked_letters,
     without_noise,
 )
@@ -124,6 +128,7 @@ def views(text: str, until: float = math.inf) -> tuple[View, ...]:
     _add(found, "joined", _SPACED.sub(lambda m: re.sub(r"[ .\-_*]", "", m[0]), bare))
     decoded = _decoded(seen, MAX_DEPTH)
     decoded += [View("pieces", plain, at) for plain, at in put_together(seen, _from_pieces, _says)]
+    decoded = [View(view.name, _unmask(view.text), view.offset) for view in decoded]
     for view in decoded[:MAX_DECODED]:
         _add(found, view.name, view.text, view.offset)
         _add(found, f"{view.name} rotated", _rotated(view.text), view.offset)
@@ -188,9 +193,17 @@ def _decoded(text: str, depth: int) -> list[View]:
             inner = _decoded(plain, depth - 1) if depth > 1 else []
             for view in inner:
                 found.setdefault(view.text, View(f"{name} {view.name}", view.text, start))
-            if not inner and _readable(plain):
-                found.setdefault(plain, View(name, plain, start))
+            own = _around(plain) if inner else plain
+            if _readable(own):
+                found.setdefault(own, View(name, own, start))
     return list(found.values())
+
+
+def _around(text: str) -> str:
+    """The words of a decoded text beside stretches that are decoded, too; empty where they are no sentence."""
+    for _, pattern, decode in _ENCODINGS:
+        text = pattern.sub(lambda m, read=decode: " " if _says(read(m[0])) else m[0], text)  # type: ignore[misc]
+    return text if len(_LETTERS_OF_WORD.findall(text)) >= _FEWEST_AROUND else ""
 
 
 def decoded_whole(text: str) -> str:
@@ -342,27 +355,54 @@ _ENCODINGS: tuple[tuple[str, re.Pattern[str], Callable[[str], str]], ...] = (
 _COMPRESSED = (b"\x1f\x8b", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 """How gzip and zlib begin."""
 _FEWEST_LISTED, _LISTED_ENGLISH = 5, 0.25
+_ENGLISH_ALREADY = 0.25
+"""Share of common words from which a sentence is English as it stands."""
+_FEWEST_TURNED = 3
 _DIGITS = 9
 """The first so many are numbers: no reader takes them for words."""
 
 
+_LETTERS_OF_WORD = re.compile(r"[^\W\d_]{3,}")
+_NO_WORDS = re.compile(r"[^\w\s]{4,}|\d{4,}")
+"""Runs of marks and of digits."""
+_FEWEST_AROUND = 3
+"""Words that are a sentence beside a decoded stretch, or beside signs that cannot be printed."""
+
+
 def _readable(text: str) -> bool:
-    """Words, not noise: mostly letters and spaces, and printable throughout."""
-    letters = sum(c.isalpha() or c.isspace() for c in text)
-    return len(text) >= 8 and letters >= 0.7 * len(text) and all(c.isprintable() or c in "\n\t\r" for c in text)
+    """Words, not noise: mostly letters and spaces, and printable.
+
+    Runs of digits and marks do not count, nor a sign that cannot be printed where there are words around it: either
+    could be put beside any words.
+    """
+    seen = "".join(c for c in text if c.isprintable() or c in "\n\t\r")
+    if len(seen) < len(text) and len(_LETTERS_OF_WORD.findall(seen)) < _FEWEST_AROUND:
+        return False
+    if is_words(seen):
+        return True
+    seen = _NO_WORDS.sub("", seen)
+    letters = sum(c.isalpha() or c.isspace() for c in seen)
+    return len(seen) >= 8 and letters >= 0.7 * len(seen)
 
 
 def _where_it_helps(text: str, read: Callable[[str], str]) -> str:
-    """The text with those sentences read anew that are no English now and are English then."""
+    """The text with those sentences read anew that are no English now and are English then, or those of their words
+    that are none now: any words could stand between them."""
 
     def turned(match: re.Match[str]) -> str:
-        sentence = match[0]
-        if len(WORD.findall(sentence.lower())) < 3 or english(sentence) >= 0.25:
-            return sentence
-        other = read(sentence.strip())
-        return f"{other} " if english(other) >= 0.4 else sentence
+        sentence = match[0].strip()
+        if english(sentence) < _ENGLISH_ALREADY and _may_turn(sentence):
+            other = read(sentence)
+            if english(other) >= IS_ENGLISH or is_words(other):
+                return f"{other} "
+        rest = unknown_words(sentence)
+        return f"{other} " if _may_turn(rest) and is_words(other := read(rest)) else match[0]
 
     return _SENTENCE.sub(turned, text)
+
+
+def _may_turn(text: str) -> bool:
+    return len(WORD.findall(text.lower())) >= _FEWEST_TURNED and not is_words(text)
 
 
 def _rotated(text: str) -> str:
@@ -370,19 +410,19 @@ def _rotated(text: str) -> str:
 
     def shifted(sentence: str) -> str:
         lower = sentence.lower()
-        return max((lower.translate(turn) for turn in _SHIFTS), key=english)
+        return max((lower.translate(turn) for turn in _SHIFTS), key=sense)
 
     return _where_it_helps(text, shifted)
 
 
 def _backwards(text: str) -> str:
-    if english(text) < 0.25 and english(text[::-1]) >= 0.4:
+    if english(text) < _ENGLISH_ALREADY and english(text[::-1]) >= IS_ENGLISH:
         return text[::-1]
 
     def turned(sentence: str) -> str:
         whole = sentence[::-1]
         words = " ".join(word[::-1] for word in sentence.split())
-        return max((whole, words), key=english)
+        return max((whole, words), key=sense)
 
     return _where_it_helps(text, turned)
 
@@ -427,7 +467,8 @@ def _split_words(text: str) -> str:
     """Words that were written as one, apart; the rest of the text is in the plain view."""
     humps = (re.sub(r"(?<=[a-z])(?=[A-Z])", " ", match[0]).lower() for match in _HUMPS.finditer(text))
     glued = (re.sub(r"[_.\-/+|]", " ", match[0]) for match in _GLUED.finditer(text))
-    found = [words for words in (*humps, *glued) if english(words) >= 0.4]
+    found = [words for words in humps if english(words) >= IS_ENGLISH or is_words(words)]
+    found += [words for words in glued if english(words) >= IS_ENGLISH]
     return ". ".join(found) if found else text
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lazaretto.kept_texts import KeptTexts, digest
-from lazaretto.models.language import Stretch, without
+from lazaretto.models.language import Stretch, surely_in, without
 from lazaretto.models.minilm import Encoder, Tokens, split_heads
 from lazaretto.models.weight_files import Arrays, read_weights
 from lazaretto.processor_time import is_over, worked
@@ -192,6 +192,8 @@ class TextScreener:
         language = reading_of(without(readings[seen].text, apart[seen])).language
         shift = self.calibration.shift.get(language, 0.0)
         logit = max((_pooled(win, marks[_ORDERS], mask) for mask, win, marks in several), default=-math.inf) - shift
+        if shift:  # an English sentence is no milder for the language of those around it
+            logit = max(logit, _in_english(marked, known))
         mixed = max((_pooled(win, marks[_ORDERS]) for mask, win, marks in several if mask is not None), default=None)
         mild = max((self._mild(win, marks, mask) for mask, win, marks in several), default=-math.inf)
         mild = min(mild, mild + logit - MILD_AT)
@@ -272,6 +274,25 @@ def _pooled(window: Tokens, marks: NDArray[np.float32], known: NDArray[np.bool_]
         return -math.inf
     top = np.partition(inner, -min(TOP_TOKENS, len(inner)))[-TOP_TOKENS:]
     return float(top.mean())
+
+
+def _in_english(marked: Mapping[View, list[_Marked]], known: Mapping[View, NDArray[np.bool_] | None]) -> float:
+    """The strongest logit of a window whose strongest sentence is surely English."""
+    found = -math.inf
+    for view, several in marked.items():
+        for window, marks in several:
+            logit = _pooled(window, marks[_ORDERS], known[view])
+            if logit > found and surely_in(_strongest_sentence(view.text, window, marks[_ORDERS]), "en"):
+                found = logit
+    return found
+
+
+def _strongest_sentence(text: str, window: Tokens, marks: NDArray[np.float32]) -> str:
+    start, end = window.offsets[int(np.argmax(marks))]
+    before = [found.end() for found in _END_OF_SENTENCE.finditer(text, max(0, start - _MOST_AROUND), start)]
+    after = _END_OF_SENTENCE.search(text, max(start, end - 1), end + _MOST_AROUND)
+    first = before[-1] if before else max(0, start - _MOST_AROUND)
+    return text[first : after.start() if after else end + _MOST_AROUND]
 
 
 def _spans(view: View, several: list[_Marked]) -> list[OrderSpan]:
@@ -399,7 +420,7 @@ _MACHINES = re.compile(
     r"(?:[^.!?\n:]{0,40}?:|,? (?:veuillez|merci de)\b)"
     r"|\b(?:would|kindly|politely|please)\b[^.!?\n]{0,20}?\b(?:ask|request|invite|encourage|like)\b[^.!?\n]{0,12}?"
     r"\b(?:language[ -]models?|llms?|chat ?bots?|(?:ai|chat|virtual|automated|digital) (?:assistants?|agents?"
-    r"|helpers?|readers?)) (?:also )?to\b(?! be\b)"
+    r"|helpers?|readers?)) (?:also )?to\b(?! be (?:\w{2,}ed|kept|left|shut|put|set)\b)"
     r"|\b(?:bitten|ersuchen)\b[^.!?\n,]{0,24}?\b(?:sprachmodelle|chatbots|(?:ki|virtuelle|automatische|digitale)[ -]"
     r"(?:assisten\w{1,6}|agenten|helfer|leser))\b,?\s"
     r"|\b(?:pedimos|rogamos|agradeceríamos)\b[^.!?\n]{0,24}?\b(?:modelos? de lenguaje|chatbots?"
@@ -479,7 +500,7 @@ _SENTENCE_END = re.compile(r"[.!?\n](?!\d)")
 _REACH = 180
 """Characters in which an order stands before the words that keep it from a person."""
 _SENTENCE = re.compile(r"[.!?。\n]\s")
-_MOST = 600
+_MOST = 6_000
 """Characters of a sentence that are looked at."""
 
 

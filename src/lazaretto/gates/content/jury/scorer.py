@@ -30,6 +30,7 @@ from lazaretto.gates.content.jury.views import (
     TokenWindow,
     content_views,
     windows,
+    worst_lines,
 )
 from lazaretto.gates.content.records import PreparedContent, Role
 from lazaretto.kept_texts import KeptTexts, digest
@@ -58,7 +59,7 @@ _WORD = re.compile(r"\S+")
 _READ_APART = 4
 """Phrases for each side that are read by themselves, and left out of the rest, to say what they are worth."""
 _PHRASE, _SHORT = 14, 3
-"""Most words of a phrase, and fewest: a fragment explains nothing."""
+"""Most words of a phrase, and fewest."""
 _JOINING = (
     "after although and because before but for if or since so that then though unless until when where whereas which "
     "while who whose without"
@@ -256,11 +257,21 @@ class JuryModels:
             if several and is_over(until):
                 break
             several.append(self._look_twice(view, worked() + max(0.0, until - worked()) / (len(found) - place)))
+        several += [self._look_twice(v, until) for v in self._lines(prepared, several) if not is_over(until)]
         worst = max(several, key=lambda looked: looked.margin, default=None)
         cut = len(several) < len(found) or any(looked.cut for looked in several)
         cut |= len(prepared.content.text) > _CHARACTERS
         sampled = any(looked.sampled for looked in several)
         return None if worst is None else replace(self._scores(worst, until), cut=cut, sampled=sampled)
+
+    def _lines(self, prepared: PreparedContent, several: Sequence[_Looked]) -> list[JuryView]:
+        """The worst lines of a text that is in doubt, each by itself: other lines cannot water these down."""
+        worst = max(several, key=lambda looked: looked.margin, default=None)
+        allow, block = self.settings["text"].bars(DEFAULT_RATES.false_alarms, DEFAULT_RATES.misses)
+        if worst is None or worst.view.head != "text" or not allow <= worst.margin < block:
+            return []
+        look = worst.looks[_SEATS[0]]
+        return worst_lines(prepared.content.text, worst.view, worst.offsets[0], look.worst, look.scores)
 
     def _look_twice(self, whole: JuryView, until: float) -> _Looked:
         view, text, picture = self._tokens(whole)
@@ -452,8 +463,7 @@ def _size(scores: JuryScores | None) -> int:
 
 
 def _head(seat: _DebaterModel, look: _ViewScore, part: str) -> NDArray[np.float32]:
-    found: NDArray[np.float32] = seat.heads[f"{part}.weight"] @ look.pooled + seat.heads[f"{part}.bias"]
-    return found
+    return np.asarray(seat.heads[f"{part}.weight"] @ look.pooled + seat.heads[f"{part}.bias"], np.float32)
 
 
 def _spans(
@@ -549,9 +559,8 @@ def _named(names: Sequence[str], values: NDArray[np.float32]) -> dict[str, float
 
 
 def _softmax(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    e: NDArray[np.float32] = np.exp(x - x.max())
-    e /= e.sum()
-    return e
+    e = np.exp(x - x.max())
+    return np.asarray(e / e.sum(), np.float32)
 
 
 def sigmoid(x: Any) -> Any:

@@ -15,15 +15,18 @@ import re
 import time
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lazaretto.cases.records import InputKind
 from lazaretto.errors import MissingExtra, UnreadablePicture
 from lazaretto.gates.content.records import PLACEHOLDER, Content, PreparedContent, Role, RoleCost
 from lazaretto.kept_texts import KeptTexts
-from lazaretto.models.language import Stretch, without
+from lazaretto.models.language import Stretch, surely_in, without
 from lazaretto.picture_worker.opener import Opened
 from lazaretto.pictures import frames_for_judges, open_picture
 from lazaretto.pictures.words import file_readings, lettering
@@ -38,6 +41,10 @@ _FEWEST_LETTERS = 8
 _MOSTLY_INJECTED = 0.4
 _FEW_LINES, _SHORT_TEXT = 4, 1_200
 """In a longer text one line more weighs little."""
+_MOST_LINES = 4
+"""Lines of a text in doubt that are read by themselves."""
+_MOST_PARTED, _FEWEST_IN_LINE = 20_000, 5
+"""Characters whose lines are looked at, and words of a line that may be a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +82,17 @@ def content_views(prepared: PreparedContent) -> list[JuryView]:
 
 
 def _readings(prepared: PreparedContent) -> list[tuple[str, str]]:
-    """Text and description as they are judged; also strictly without injections, and without sentences in languages
-    that the jury does not read, so that these cannot dilute a short request.
+    """Text and description as they are judged; also strictly without injections, with all of them (a request may begin
+    as one), and without sentences in languages that the jury does not read, so that these cannot dilute a short
+    request.
     """
     text, description = prepared.content.text, "" if prepared.description == PLACEHOLDER else prepared.description
     whole = (mostly_without_injections(text), mostly_without_injections(description))
     stripped = (strictly_without_injections(text) or whole[0], strictly_without_injections(description) or whole[1])
+    uncut = [(clean(text), clean(description))] if find_injections(text) or find_injections(description) else []
     apart = [prepared.known_text] if sum(map(str.isalpha, prepared.known_text)) >= _FEWEST_LETTERS else []
     shorter = [(mostly_without_injections(rest), whole[1]) for rest in (*apart, *_one_line_less(text))]
-    return list(dict.fromkeys((whole, stripped, *shorter)))
+    return list(dict.fromkeys((whole, stripped, *uncut, *shorter)))
 
 
 def _one_line_less(text: str) -> list[str]:
@@ -93,6 +102,28 @@ def _one_line_less(text: str) -> list[str]:
         return []
     shorter = ["\n".join(lines[:i] + lines[i + 1 :]) for i in range(len(lines))]
     return [rest for rest in shorter if sum(c.isalpha() for c in rest) >= _FEWEST_LETTERS]
+
+
+def lines_apart(text: str) -> list[str]:
+    """The English sentences that have a line of their own and may be a request; none where there is one line alone."""
+    lines = [clean(line) for line in text[:_MOST_PARTED].splitlines() if line.strip()]
+    long = [line for line in dict.fromkeys(lines) if len(line.split()) >= _FEWEST_IN_LINE] if len(lines) > 1 else []
+    return [line for line in long if surely_in(line, "en")]
+
+
+def worst_lines(
+    text: str, view: JuryView, places: Sequence[tuple[int, int]], window: TokenWindow, scores: NDArray[np.float32]
+) -> list[JuryView]:
+    """The lines of a text with the highest scores, as views of their own; ``places``: those of all tokens of the view
+    that was read, ``scores``: of the window's."""
+    starts, found = [place[0] for place in places[slice(*window.text)]], list[tuple[float, str]]()
+    scores = scores[window.text_at :]
+    for line in lines_apart(text):
+        at = view.text.find(line)
+        left, right = (int(n) for n in np.searchsorted(starts, (at, at + len(line))))
+        if at >= 0 and left < right:
+            found.append((float(scores[left:right].mean()), line))
+    return [replace(view, text=line) for _, line in sorted(found, reverse=True)[:_MOST_LINES]]
 
 
 def mostly_without_injections(text: str) -> str:
