@@ -70,19 +70,24 @@ class QuietHead:
 
     def find(self, claims: Iterable[tuple[Claim, Floats]]) -> Quiet | None:
         """The claim that most needs a person; none where none does."""
+        return next(iter(self.find_all(claims)), None)
+
+    def find_all(self, claims: Iterable[tuple[Claim, Floats]]) -> list[Quiet]:
+        """The claims that need a person, first those that are plain by their words, then the likeliest."""
         several = list(claims)
-        plain = next((claim for claim, _ in several if is_plain_lie(claim.text)), None)
-        if plain is not None:
-            return Quiet(plain, WEAKENS, PLAIN)
-        scored = (
-            (self._by_both(claim, vector), claim) for claim, vector in several if not is_about_spelling(claim.text)
-        )
-        best = max(scored, key=lambda pair: pair[0], default=None)
-        if best is None or best[0] < self.hold_at:
-            return None
-        score, claim = best
-        sent = names_a_place(claim) and moves_something(claim)
-        return Quiet(claim, DESTINATION if sent else WEAKENS, 1 / (1 + math.exp(-score)))
+        plain = [claim for claim, _ in several if is_plain_lie(claim.text)]
+        scored = [
+            (self._by_both(claim, vector), claim)
+            for claim, vector in several
+            if claim not in plain and not is_about_spelling(claim.text)
+        ]
+        likely = sorted((pair for pair in scored if pair[0] >= self.hold_at), key=lambda pair: -pair[0])
+        return [Quiet(claim, WEAKENS, PLAIN) for claim in plain] + [_likely(claim, score) for score, claim in likely]
+
+
+def _likely(claim: Claim, score: float) -> Quiet:
+    sent = names_a_place(claim) and moves_something(claim)
+    return Quiet(claim, DESTINATION if sent else WEAKENS, 1 / (1 + math.exp(-score)))
 
 
 @cache
