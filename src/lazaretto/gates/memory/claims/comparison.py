@@ -1,5 +1,7 @@
 """Two claims side by side: what their values and words say, as numbers for the relation model and for a person."""
 
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import math

@@ -4,6 +4,8 @@ A state has one value at a time (an account, a limit); two events do not contrad
 decided here, the rest by the relation model.
 """
 
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import re
