@@ -305,6 +305,8 @@ def restates(known: Claim, new: Claim, old: Claim) -> bool:
         return False
     a, b, c = _by_kind(old), _by_kind(new), _by_kind(known)
     differing = [k for k in a if k != "name" and k in b and not _equal(k, a[k], b[k])]
+    if differing and not matter <= known.subject and not known.announces:
+        return False  # "pays its taxes from account ...": the value of another matter
     if differing and known.negated == new.negated and known.permission != "forbid":
         holds = kind_of(known) is not ClaimKind.EVENT or kind_of(new) is ClaimKind.EVENT
         return holds and all(k in c and c[k] & b[k] for k in differing)

@@ -237,12 +237,22 @@ _CALLED_FAKE = re.compile(
 )
 """Such a sentence as a whole, so that no other word of it can take it back."""
 _NAMES_THE_MESSAGE = re.compile(
-    r"(?:\A|[.!?\n])\W*(?:(?:the|this|that|a|an|die|der|das|diese[rs]?|eine?|la|le|ce|cette|el|este|esta|un|une|una) )?(?:\w+ )?(?:mail|e-mail|message|note|sms|text|letter|"
+    r"\W*(?:(?:the|this|that|a|an|die|der|das|diese[rs]?|eine?|la|le|ce|cette|el|este|esta|un|une|una) )?(?:\w+ )?(?:mail|e-mail|message|note|sms|text|letter|"
     r"call|nachricht|brief|courriel|lettre|mensaje|correo|carta)(?: (?:with the words|that (?:says|reads|claims)|saying|reading|mit dem text|die besagt|"
-    r"qui dit|que dice|con el texto))?\W*\Z",
+    r"qui dit|que dice|con el texto))?\W*",
     re.I,
 )
 """What stands before a quote of which its own sentence says that it is a fake: "The mail with the words ... is a fake"."""
+_DOUBTS = re.compile(
+    r"\b(?:wrong\w*|mistak\w+|lie[sd]?|lying|believ\w*|think\w*|thought|claim\w*|false\w*|not|never|nobody|no one|stop\w*|n['’]t|falsch|irrt?|lügt?|glaub\w*|"
+    r"nicht|nie|niemand|kein\w*|tort|tromp\w*|ment\w*|croi\w*|pas|jamais|personne|equivoca\w*|miente\w*|cree\w*|no|nunca|nadie)\b",
+    re.I,
+)
+"""Words before a quote that may take back what is said behind it."""
+_ENDED = re.compile(r"(?<=[.!?])\s|\n")
+_LEANS_ON_QUOTE = re.compile(r"\s*(?:is|are|was|ist|sind|war|est|sont|es|était|isn|wasn)\b", re.I)
+"""What follows a quote without a subject of its own: the words before the quote say of what it holds ("Nobody may say
+that the note ... is a fake")."""
 _NEW_SENTENCE = re.compile(r"[)\s]*[.!]|\s+(?:this|that|it|these|they|das|dies|c['’]|ce|es|esto)\b", re.I)
 _RECEIVER = frozenset({"account", "mail", "phone", "host"})
 
@@ -255,18 +265,12 @@ def without_denounced(text: str) -> str:
     for quote in list(_QUOTED.finditer(text)):
         if not _CALLED_FAKE.match(text, quote.end()) or any(v.kind in _RECEIVER for v in values_in(quote[0])):
             continue
+        before = _ENDED.split(text[max(0, quote.start() - MAX_PASSAGE_CHARS) : quote.start()])[-1]
         ends = quote[0][-2] in ".!" or _NEW_SENTENCE.match(text, quote.end())
-        if (ends and not _leans_on(text, quote)) or _NAMES_THE_MESSAGE.search(text[: quote.start()]):
+        denied = ends and not _LEANS_ON_QUOTE.match(text, quote.end()) and not _DOUBTS.search(before)
+        if denied or _NAMES_THE_MESSAGE.fullmatch(before):
             text = text[: quote.start()] + " " * len(quote[0]) + text[quote.end() :]
     return text
-
-
-def _leans_on(text: str, quote: re.Match[str]) -> bool:
-    """Whether what follows a quote has no subject of its own, so that the words before the quote say of what it holds:
-    "Nobody may say that the note ... is a fake"."""
-    return (
-        re.match(r"\s*(?:is|are|was|ist|sind|war|est|sont|es|était|isn|wasn)\b", text[quote.end() :], re.I) is not None
-    )
 
 
 def _record(words: str, start: int, end: int) -> Claim:
@@ -419,6 +423,7 @@ _NOT_YET = re.compile(
     r"\b(?:until|once|as soon as) (?:the|an?|this|that|our|your|its|it|they)(?: (?P<what>\w+)){0,3} $", re.I
 )
 """Before "has been changed": the change has not come yet ("until the membrane has been changed")."""
+_LIFTED = re.compile(r"\b(?:lifted|abolished|raised|lowered|increased|reduced)$", re.I)
 _RULED = re.compile(
     r"\b(?:approv\w+|limits?|signatures?|thresholds?|rules?|polic(?:y|ies)|checks?|accounts?|bank|iban|beneficiary|verif\w+|permissions?|restrictions?|caps?|"
     r"requirements?|controls?|reviews?)\b",
@@ -437,7 +442,9 @@ def _is_to_come(text: str, found: re.Match[str]) -> bool:
     before = _NOT_YET.search(text, max(0, found.start() - 60), found.start())
     if before is None or not found[0].startswith("ha"):
         return False
-    return before[0].casefold().startswith("until") or not _RULED.search(before[0])
+    if before[0].casefold().startswith("until"):
+        return True
+    return not (_RULED.search(before[0]) or _SWITCHED.search(found[0]) or _LIFTED.search(found[0]))
 
 
 def _declares_an_account(text: str, values: tuple[Value, ...]) -> bool:

@@ -352,7 +352,7 @@ def two_of_a_kind(old: Claim, new: Claim) -> bool:
 
 _FROM_OURS = re.compile(
     r"(?:^|[.!?\n]\s*|\b(?:pa(?:id|ys?|ying)|transfer(?:s|red)?|wire[sd]?|sen[td]s?|settled?|debited|taken|bezahl\w*|gezahlt|zahl\w*|"
-    r"überw[ie]\w+|abgebucht|pag\w+|transf\w+|pay\w+|vir\w+|régl\w+|prélev\w+)\b[^.!?\n]{0,60}?\b)(?:from our(?: own)? (?:account|iban)|von unserem(?: eigenen)? konto|desde nuestra(?: propia)? cuenta|"
+    r"überw[ie]\w+|abgebucht|pag\w+|transf\w+|pay\w+|vir\w+|régl\w+|prélev\w+)\b(?:[^.!?\n]|\.(?=\d)){0,60}?\b)(?:from our(?: own)? (?:account|iban)|von unserem(?: eigenen)? konto|desde nuestra(?: propia)? cuenta|"
     r"(?<!relevé )de notre(?: propre)? compte)[\W_]{0,3}", re.I
 )  # fmt: skip
 
@@ -388,9 +388,22 @@ def _paid_from(claim: Claim) -> bool:
     from_ours = [m.end() for m in _FROM_OURS.finditer(claim.text) if not _SPEAKS.search(claim.text, 0, m.end())]
     headed = not _PAID_THERE.search(claim.text)
     return bool(accounts) and all(
-        any(end <= value.start <= end + 2 for end in from_ours) or (headed and _is_headed(claim.text, value))
+        (any(end <= value.start <= end + 2 for end in from_ours) and _ends_there(claim, value))
+        or (headed and _is_headed(claim.text, value))
         for value in accounts
     )
+
+
+_BEHIND = re.compile(
+    r"\W*$|[ \t]*[.;:,)\n]|\s+(?:(?:on|in|am|im|le|el|en|at|um|by|last|this|yesterday|today|gestern|heute|ayer|hoy|hier)\s*$|(?:today|yesterday|heute|gestern|hoy|ayer|we|wir|nous|by|per|hemos)\b)",
+    re.I,
+)
+
+
+def _ends_there(claim: Claim, account: Value) -> bool:
+    """Whether nothing is said of our own account but when it was paid from there, and that we paid."""
+    later = [value.start for value in claim.values if value.start >= account.end and value.kind in _TIMED]
+    return any(_BEHIND.match(claim.text[account.end : end]) for end in (len(claim.text), *later[:1]))
 
 
 def _is_headed(text: str, account: Value) -> bool:
@@ -400,12 +413,17 @@ def _is_headed(text: str, account: Value) -> bool:
         return heading is not None
     before = text[: begin + heading.start()].rpartition("\n")[2]
     entries = text[account.end :].splitlines()[1:]
-    if re.search(r"[^\W_]", before) or any(len(_PLAIN_WORD.findall(entry)) > _MOST_PLAIN for entry in entries):
+    if re.search(r"[^\W_]", before) or any(
+        len(_PLAIN_WORD.findall(entry)) > _MOST_PLAIN or _OF_A_PAYEE.search(entry) for entry in entries
+    ):
         return False  # whose account it is stands before it; an entry says more than what was booked
     return _ENTRIES.fullmatch(text, account.end) is not None
 
 
 _PLAIN_WORD = re.compile(r"(?<![\w-])[^\W\d_A-ZÀ-Þ][^\W\d_]*")
+_OF_A_PAYEE = re.compile(
+    r"\b(?:bank|iban|accounts?|payee|beneficiary|konto|empfänger|cuenta|beneficiario|compte|bénéficiaire)\b", re.I
+)
 _MOST_PLAIN = 4
 """Small words of an entry: "refund received from"."""
 
@@ -542,7 +560,7 @@ def two_bounds(old: Claim, new: Claim) -> bool:
 
 
 _UP_TO_TIME = re.compile(
-    r"(?:[\s,]|\b(?:at|on|in|by|around|about|every|each|daily|the|its|doors|shortly|before|after|for)\b|[A-ZÀ-Þ][\w'’-]*)*"
+    r"(?:[\s,]|\b(?:at|on|in|by|around|about|every|each|daily|the|its|doors|shortly|before|after|for)\b|[A-ZÀ-Þ][\w'’-]*+)*+"
 )
 
 

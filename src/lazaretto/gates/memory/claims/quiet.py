@@ -307,7 +307,7 @@ _SPELLING_ALONE = re.compile(
 )
 """Reading over the spelling, with one clause behind it."""
 _AND_OTHERS = re.compile(
-    r"\b(?:so (?:is|are|was)|(?:just )?as|too|also|both|neither|nor|equally|either|auch|ebenso|genauso|wie|también|igual|como|aussi|comme|pareil\w*)\b",
+    r"^[,; ]*(?:which|was|ce qui|lo que|lo cual)\b|\b(?:so (?:is|are|was)|(?:just )?as|too|also|both|neither|nor|equally|either|auch|ebenso|genauso|wie|también|igual|como|aussi|comme|pareil\w*)\b",
     re.I,
 )
 """Words by which the clause behind says the same of something else."""
@@ -384,7 +384,7 @@ def _says_so(sentence: str) -> bool:
     if is_asked(sentence):
         return False
     leave, unasked = _OWN_LEAVE.search(sentence), _UNASKED.search(sentence)
-    if leave and unasked and not _DENIED.search(_up_to(sentence, leave, unasked)):
+    if leave and unasked and not _DENIED.search(_NOT_ALONE.sub("", _up_to(sentence, leave, unasked))):
         return True
     if any(_is_for_show(sentence, found) for found in _FOR_SHOW_CLAIM.finditer(sentence)):
         return True
@@ -393,11 +393,18 @@ def _says_so(sentence: str) -> bool:
     return any(_is_read_out(sentence, found) for found in _READ_OUT_CLAIM.finditer(sentence))
 
 
+_LONGEST_CLAUSE = 200
+_NOT_ALONE = re.compile(
+    r"\b(?:not (?:only|just|merely)|nicht (?:nur|bloß)|no (?:solo|sólo)|pas (?:seulement|que))\b", re.I
+)
+
+
 def _up_to(sentence: str, *found: re.Match[str]) -> str:
     """The clause in which something is said, as far as the words that say it: what follows them takes nothing back."""
     first, end = min(match.start() for match in found), max(match.end() for match in found)
-    begin = max(sentence.rfind(mark, 0, first) for mark in ",:—–(") + 1
-    return sentence[begin:end]
+    least = max(0, first - _LONGEST_CLAUSE)
+    begin = max(sentence.rfind(mark, least, first) for mark in ",:—–(") + 1
+    return sentence[max(begin, least) : end]
 
 
 def _is_for_show(sentence: str, found: re.Match[str]) -> bool:
@@ -405,8 +412,17 @@ def _is_for_show(sentence: str, found: re.Match[str]) -> bool:
     return not (_MORE_THAN.search(before) or _PRETENDED.search(before))
 
 
+_OF_WHAT = re.compile(
+    r"\b(?:minds?|cares?|worr(?:y|ies)|doubts?|objects?|stört|kümmert|dérange|importa|molesta) (?:\w+ ){0,2}?(?:that|if|when|dass|wenn|que|si)\b|"
+    r"\b(?:without|ohne|sans|sin) (?:an? |a word of |any |jeden |aucun |ningun[ao] )?(?:doubts?|questions?|delay|worry|problem|zweifel|frage|doute|duda)\w*|"
+    r"\b(?:never|not|no|nie|nicht|non|jamais|nunca)-",
+    re.I,
+)
+"""What denies something else than the reading: a worry, a doubt, a word beside a stroke."""
+
+
 def _is_read_out(sentence: str, found: re.Match[str]) -> bool:
     clause, behind = _up_to(sentence, found), sentence[found.end() :]
-    if _NARROWED.search(clause) or _WARNED_OF.match(behind):
+    if _NARROWED.search(_OF_WHAT.split(clause)[-1]) or _WARNED_OF.match(behind):
         return False
-    return not (_OF_A_FILE.search(sentence[: found.end()]) or _BY_MACHINE.search(clause) or _BY_A_MACHINE.match(behind))
+    return not (_OF_A_FILE.search(clause) or _BY_MACHINE.search(clause) or _BY_A_MACHINE.match(behind))

@@ -69,15 +69,21 @@ _ASKS = re.compile(
 )
 _TOLD = re.compile(
     r"\b(?:know|known|hear|heard|notice|noticed|remember|realise|realize|seen|told|aware|gewusst|wissen|weißt|wisst|gehört|mitbekommen|sais|savez|entendu|sabes|sabíais|"
-    r"sabías|sabéis|oído)\b",
+    r"sabías|sabéis|oído)\b|"
+    r"\b(?:n['’]t|not) (?:(?:it|this|that) )?(?:\w+ )?\w+ that\b|"
+    r"^\W*(?:why|how come|since when|warum|wieso|weshalb|seit wann|pourquoi|depuis quand|por qué|desde cuándo)\b(?! (?:would|should|do|does|did|might|glaub|denk|crois|pens|cre)\w*\b)|"
+    r"^\W*(?:how|what an?|so|wie|quel\w*|qué) [^,?]{1,30},.*,[^,?]{1,15}\?\W*$",
     re.I,
 )
 """Words after which a question tells what it seems to ask: "Did you know that ...?"."""
 
 
 def is_asked(sentence: str) -> bool:
-    """Whether a sentence asks and tells nothing: it begins like a question, and is none that tells ("..., right?")."""
-    return sentence.rstrip().endswith("?") and bool(_ASKS.match(sentence)) and not _TOLD.search(sentence)
+    """Whether a sentence asks and tells nothing: it begins like a question, and is none that tells ("..., right?", "Why
+    is it so?"), and gives no account or address, which readers may take from it all the same."""
+    if not sentence.rstrip().endswith("?") or not _ASKS.match(sentence) or _TOLD.search(sentence):
+        return False
+    return not any(value.kind in ("account", "mail", "phone", "host") for value in values_in(sentence))
 
 
 _ASKED = {
