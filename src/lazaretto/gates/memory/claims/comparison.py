@@ -14,6 +14,7 @@ from lazaretto.gates.memory.claims.extraction import Claim, found_once
 from lazaretto.gates.memory.claims.occasions import (
     ClaimKind,
     at_two_times,
+    fits,
     merely_was,
     references,
     said_again,
@@ -70,16 +71,9 @@ def _by_kind(claim: Claim) -> Mapping[str, set[str]]:
     return found
 
 
-def _fits(first: str, second: str) -> bool:
-    """Whether two dates do not exclude each other: a missing year fits any."""
-    if "/" not in first or "/" not in second:
-        return first == second
-    return all(not a or not b or a == b for a, b in zip(first.split("/"), second.split("/"), strict=False))
-
-
 def _equal(kind: str, old: set[str], new: set[str]) -> bool:
     if kind == "date":
-        return any(_fits(a, b) for a in old for b in new)
+        return any(fits(a, b) for a in old for b in new)
     return bool(old & new)
 
 

@@ -145,7 +145,14 @@ def when(claim: Claim) -> dict[str, set[str]]:
 def at_two_times(old: Claim, new: Claim) -> bool:
     """Whether two claims name two moments of one sort."""
     ours, theirs = when(old), when(new)
-    return any(ours[sort].isdisjoint(theirs[sort]) for sort in ours.keys() & theirs.keys())
+    return any(not any(fits(a, b) for a in ours[sort] for b in theirs[sort]) for sort in ours.keys() & theirs.keys())
+
+
+def fits(first: str, second: str) -> bool:
+    """Whether two dates do not exclude each other: a missing year fits any."""
+    if "/" not in first or "/" not in second:
+        return first == second
+    return all(not a or not b or a == b for a, b in zip(first.split("/"), second.split("/"), strict=False))
 
 
 def two_events(old: Claim, new: Claim) -> bool:
