@@ -227,8 +227,8 @@ def two_things(old: Claim, new: Claim) -> bool:
     """Whether two claims name two numbered things of one kind, and the new one does not say that anything changed."""
     ours, theirs = references(old), references(new)
     labels = {name.split()[0] for name in ours} & {name.split()[0] for name in theirs}
-    told = {v.norm for v in new.values if v.kind == "number"} & {name.split()[1] for name in ours}  # "119, once 118"
-    return bool(labels) and not ours & theirs and not told and not new.declares
+    former = {v.norm for v in new.values if v.kind == "number"} & {name.split()[1] for name in ours}  # "119, once 118"
+    return bool(labels) and not ours & theirs and not former and not new.declares
 
 
 def _same(old: Claim, new: Claim, features: Mapping[str, float]) -> bool:

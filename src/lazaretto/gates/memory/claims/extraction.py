@@ -242,16 +242,16 @@ _NAMES_THE_MESSAGE = re.compile(
     r"qui dit|que dice|con el texto))?\W*",
     re.I,
 )
-"""What stands before a quote of which its own sentence says that it is a fake: "The mail with the words ... is a fake"."""
+"""The words before a quote of which its own sentence says that it is a fake: "The mail with the words ... is a fake"."""
 _DOUBTS = re.compile(
     r"\b(?:wrong\w*|mistak\w+|lie[sd]?|lying|believ\w*|think\w*|thought|claim\w*|false\w*|not|never|nobody|no one|stop\w*|n['’]t|falsch|irrt?|lügt?|glaub\w*|"
     r"nicht|nie|niemand|kein\w*|tort|tromp\w*|ment\w*|croi\w*|pas|jamais|personne|equivoca\w*|miente\w*|cree\w*|no|nunca|nadie)\b",
     re.I,
 )
-"""Words before a quote that may take back what is said behind it."""
+"""Words before a quote that may deny a denial behind it."""
 _ENDED = re.compile(r"(?<=[.!?])\s|\n")
 _LEANS_ON_QUOTE = re.compile(r"\s*(?:is|are|was|ist|sind|war|est|sont|es|était|isn|wasn)\b", re.I)
-"""What follows a quote without a subject of its own: the words before the quote say of what it holds ("Nobody may say
+"""Words that follow a quote without a subject of its own: the words before the quote say of what it holds ("Nobody may say
 that the note ... is a fake")."""
 _NEW_SENTENCE = re.compile(r"[)\s]*[.!]|\s+(?:this|that|it|these|they|das|dies|c['’]|ce|es|esto)\b", re.I)
 _RECEIVER = frozenset({"account", "mail", "phone", "host"})
@@ -306,7 +306,7 @@ def _by_sentence(text: str, begin: int, until: int) -> Iterator[Claim]:
 
 
 def _continued(text: str, begin: int, end: int) -> Iterator[Claim]:
-    """What stands behind the part of a sentence that is read at once, clause by clause."""
+    """The rest, behind the part of a sentence that is read at once, clause by clause."""
     while begin < end:
         until = min(end, begin + MAX_PASSAGE_CHARS)
         if until < end:
@@ -429,7 +429,7 @@ _RULED = re.compile(
     r"requirements?|controls?|reviews?)\b",
     re.I,
 )
-"""What a change of it would lift: to say what holds once that is changed says that it will be."""
+"""Controls that a change lifts: to give the rule after the change says that it will be."""
 
 
 def _declares(text: str, values: tuple[Value, ...]) -> bool:

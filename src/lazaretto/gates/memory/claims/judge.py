@@ -192,9 +192,9 @@ class ClaimJudge:
         else:  # ancestors are not needed
             new = update_rule.alone(observation, trust)
             if quiet and new.trust < self._rule.sensitive_trust:
-                for one in quiet[:_MOST_QUIET]:
-                    about = [pair for pair in rest if pair.new == one.claim]
-                    found = _surest([*found, *self._corroborating(_about(found, one.claim), about)])
+                for weak in quiet[:_MOST_QUIET]:
+                    about = [pair for pair in rest if pair.new == weak.claim]
+                    found = _surest([*found, *self._corroborating(_about(found, weak.claim), about)])
             elif name_agreeing:
                 found = _surest([*found, *self._corroborating(found, rest)])
         judged = self._decide(observation, (read, quiet), found, new, (ledger, graph, trust))
@@ -436,7 +436,7 @@ class ClaimJudge:
             )
             data = {"start": announced[0].start, "end": announced[0].end, "trust": round(new.trust, 2)}
             return Relation.NONE, (), "announces_change", False, True, 0.5, (), (Evidence("claim", words, data),)
-        alone = next((one for one in quiet if stands_alone(one.claim)), None)
+        alone = next((weak for weak in quiet if stands_alone(weak.claim)), None)
         if alone is not None and new.trust < self._rule.sensitive_trust:
             return _of_quiet(alone, new)
         if agreeing:

@@ -9,10 +9,10 @@ decided here, the rest by the relation model.
 from __future__ import annotations
 
 import re
-from difflib import SequenceMatcher
 from enum import StrEnum
 
-from lazaretto.gates.memory.claims.extraction import Claim, found_once, moves_money_or_access, sentences
+from lazaretto.gates.memory.claims.extraction import Claim, found_once, sentences
+from lazaretto.gates.memory.claims.pointers import alike, two_pointers
 from lazaretto.gates.memory.claims.values import Value
 
 
@@ -178,7 +178,7 @@ def two_events(old: Claim, new: Claim) -> bool:
         and old.words
         and len(old.words & new.words) >= _ONE_EVENT * len(old.words | new.words)
     ):
-        return False  # one thing that was done, told in two ways
+        return False  # one thing that was done, in two wordings
     return others and bool(_EVERY_DAY.search(old.text) and _EVERY_DAY.search(new.text))
 
 
@@ -265,7 +265,7 @@ _PROGRESS = tuple(
     )
 )  # fmt: skip
 _MEASURED = frozenset({"number", "quantity", "money", "percent", "version"})
-"""What does not become another by going on: a hall, an amount."""
+"""Values that do not become another by going on: a hall, an amount."""
 _WORK = re.compile(
     r"\b(?:tickets?|issues?|bugs?|tasks?|orders?|requests?|cases?|builds?|reports?|drafts?|jobs?|pull requests?|prs?|"
     r"stor(?:y|ies)|migrations?|deliver(?:y|ies)|parcels?|shipments?|chapters?|releases?|repairs?|printers?|tests?|"
@@ -358,14 +358,14 @@ def two_of_a_kind(old: Claim, new: Claim) -> bool:
 
 
 _FROM_OURS = re.compile(
-    r"(?:^|[.!?\n]\s*|\b(?:pa(?:id|ys?|ying)|transfer(?:s|red)?|wire[sd]?|sen[td]s?|settled?|debited|taken|bezahl\w*|gezahlt|zahl\w*|"
+    r"(?:^|[.!?\n][ \t]*|\b(?:pa(?:id|ys?|ying)|transfer(?:s|red)?|wire[sd]?|sen[td]s?|settled?|debited|taken|bezahl\w*|gezahlt|zahl\w*|"
     r"überw[ie]\w+|abgebucht|pag\w+|transf\w+|pay\w+|vir\w+|régl\w+|prélev\w+)\b(?:[^.!?\n]|\.(?=\d)){0,60}?\b)(?:from our(?: own)? (?:account|iban)|von unserem(?: eigenen)? konto|desde nuestra(?: propia)? cuenta|"
     r"(?<!relevé )de notre(?: propre)? compte)[\W_]{0,3}", re.I
 )  # fmt: skip
 
 
 _SPEAKS = re.compile(r":[^.!?\n:]*$")
-"""Somebody is named before what he says ("Halden: pay from our account"): then the account is his."""
+"""A speaker is named before his words ("Halden: pay from our account"): then the account is his."""
 _OF_OURS = re.compile(
     r"\b(?:(?P<entries>statement (?:of|for) our(?: own)?(?: bank)?|kontoauszug (?:von )?unsere[srm]?(?: eigenen)?|"
     r"extracto de nuestr[oa](?: propi[oa])?|relevé de notre(?: propre)?)|pays? us (?:from|at|by|on)|"
@@ -408,7 +408,7 @@ _BEHIND = re.compile(
 
 
 def _ends_there(claim: Claim, account: Value) -> bool:
-    """Whether nothing is said of our own account but when it was paid from there, and that we paid."""
+    """Whether there is no more about our own account but when it was paid from there, and that we paid."""
     later = [value.start for value in claim.values if value.start >= account.end and value.kind in _TIMED]
     return any(_BEHIND.match(claim.text[account.end : end]) for end in (len(claim.text), *later[:1]))
 
@@ -509,7 +509,7 @@ def _man_and_woman(a: str, b: str) -> bool:
 
 def _placed(a: str, b: str, before: str) -> bool:
     """Whether two names tell where or whose it is: Springfield in Illinois, and in Oregon."""
-    return before in ("in", "of", "from", "at") and a.istitle() and b.istitle() and not _alike(a, b)
+    return before in ("in", "of", "from", "at") and a.istitle() and b.istitle() and not alike(a, b)
 
 
 def _contrast(a: str, b: str) -> bool:
@@ -579,91 +579,3 @@ def _bounds(verb: re.Pattern[str], claim: Claim) -> bool:
         if behind and _UP_TO_TIME.fullmatch(claim.text, found.end(), behind[0]):
             return True
     return False
-
-
-# Lines that only point at something: a command that installs or fetches, the markup of a picture or of its link.
-#
-# Pages are full of them. What the package or the address is for stands elsewhere on the page, or nowhere: two such
-# lines with two packages speak of two packages, and do not contradict each other. "The parser needs the package ..."
-# says what for, and is compared like everything else.
-
-_COMMAND = re.compile(
-    r"[$>#%`\s]*(?:(?:sudo|uv|python3?|py|-m|!)\s+)*(?:pip3?|npm|yarn|pnpm|cargo|gem|brew|apt|apt-get|conda|mamba|uv|"
-    r"poetry|composer)\s+(?:install|add|get|i|require)\s(?P<rest>[^\n]+)"
-)
-_OPTION = re.compile(r"--?[a-z][\w-]*", re.I)
-_PACKAGE = re.compile(r"[@a-z0-9][\w@./-]*(?:\[[\w,-]+\])?(?:[=<>~!^]=?[\w.*,<>=]+)?", re.I)
-_CLONE = re.compile(r"[$>#%`\s]*git clone (?:-\S+ )*\S+")
-_PICTURE = re.compile(
-    r"(?:\.\. (?:\|[\w -]{1,40}\| )?(?:image|figure):: ?|:(?:target|alt|width|height|align): ?)\S*"
-    r"|(?:\[!|!)\[(?P<label>[A-Za-z -]{0,30})\]\([^\s()]+\)(?:\]\([^\s()]+\))?"
-    r"|(?:</?(?:img|a|source|picture|p|br|div|center)\b[^<>]*>\s*)+", re.I
-)  # fmt: skip
-_ALT = re.compile(
-    r"\b(?!(?:src|href|srcset|width|height|align|class|target|rel)\b)[a-z-]+=(?P<mark>[\"'])(?P<label>.*?)(?P=mark)",
-    re.I,
-)
-_LONGEST_NAME = 100
-_ALIKE = 0.75
-"""Share of letters in common from which on two names may be one with a spelling mistake."""
-
-
-def two_pointers(old: Claim, new: Claim) -> bool:
-    """Whether two lines only point at things, and at two of them. Names that are nearly the same are compared all the
-    same: "reqeusts" may be meant to pass for "requests"."""
-    ours, theirs = _installed(old), _installed(new)
-    if ours and theirs:
-        return ours != theirs and not _alike(ours, theirs)
-    here, there = _shown(old), _shown(new)
-    if any(_alike(a, b) for a in _fetched(old) for b in _fetched(new)):  # one repository from two places
-        return False
-    hosts = [_hosts(a, b) for a in here for b in there]
-    return bool(hosts) and not here & there and not any(a != b and _alike(a, b) for a, b in hosts)
-
-
-@found_once
-def _installed(claim: Claim) -> str:
-    """The package, where a text is nothing but a command that installs one."""
-    found = _COMMAND.fullmatch(claim.text.strip().rstrip("`"))
-    words = [] if found is None else [word for word in found["rest"].split() if not _OPTION.fullmatch(word)]
-    if len(words) != 1 or not _PACKAGE.fullmatch(words[0]):
-        return ""  # a second word may be an option's value: another index, another place
-    return re.split(r"[=<>~!^\[]", words[0].casefold())[0].replace("_", "-")
-
-
-@found_once
-def _shown(claim: Claim) -> frozenset[str]:
-    """The addresses of a text that is nothing but the markup of a picture, or of what it leads to, or a command that
-    fetches a repository. A picture's label may be a word that says what it is of, but none of money, access or safety."""
-    text = claim.text.strip()
-    found = _PICTURE.fullmatch(text)
-    if found is None and not _CLONE.fullmatch(text):
-        return frozenset()
-    labels = [match["label"] or "" for match in (*([found] if found else []), *_ALT.finditer(text))]
-    if any(len(label.split()) > 1 or moves_money_or_access(label) for label in labels):
-        return frozenset()  # more than a word may say what it is for, and is compared
-    return frozenset(value.norm for value in claim.values if value.kind == "host")
-
-
-@found_once
-def _fetched(claim: Claim) -> frozenset[str]:
-    """The repository that a command fetches, without its place."""
-    found = _CLONE.fullmatch(claim.text.strip())
-    name = found[0].rstrip("/`").rpartition("/")[2].casefold().removesuffix(".git") if found else ""
-    return frozenset({name} if name else ())
-
-
-def _hosts(first: str, second: str) -> tuple[str, str]:
-    """The hosts of two addresses, without what both end with: of ``a.docs.example`` and ``b.docs.example`` a and b."""
-    a, b = (name.partition("/")[0].split(".") for name in (first, second))
-    while len(a) > 1 and len(b) > 1 and a[-1] == b[-1]:
-        a, b = a[:-1], b[:-1]
-    return ".".join(a), ".".join(b)
-
-
-def _alike(first: str, second: str) -> bool:
-    """Whether two names may be meant for one: one holds the other, or they are nearly the same. Long ones are compared
-    as claims: names have no such length, and likeness takes time that grows with its cube."""
-    if first in second or second in first or max(len(first), len(second)) > _LONGEST_NAME:
-        return True
-    return SequenceMatcher(None, first, second, autojunk=False).ratio() >= _ALIKE

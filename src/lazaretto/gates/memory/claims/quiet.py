@@ -400,7 +400,7 @@ _NOT_ALONE = re.compile(
 
 
 def _up_to(sentence: str, *found: re.Match[str]) -> str:
-    """The clause in which something is said, as far as the words that say it: what follows them takes nothing back."""
+    """The clause of a statement, up to its last word: words behind it take nothing back."""
     first, end = min(match.start() for match in found), max(match.end() for match in found)
     least = max(0, first - _LONGEST_CLAUSE)
     begin = max(sentence.rfind(mark, least, first) for mark in ",:—–(") + 1
@@ -418,7 +418,7 @@ _OF_WHAT = re.compile(
     r"\b(?:never|not|no|nie|nicht|non|jamais|nunca)-",
     re.I,
 )
-"""What denies something else than the reading: a worry, a doubt, a word beside a stroke."""
+"""Denials of another thing than the reading: a worry, a doubt, a word beside a stroke."""
 
 
 def _is_read_out(sentence: str, found: re.Match[str]) -> bool:

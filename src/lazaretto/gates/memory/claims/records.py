@@ -165,16 +165,16 @@ def _listed(value: Any) -> list[Any]:
 
 
 _LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_LEAST_SAID = 4
+_LEAST_WORDS = 4
 """Words from which on a part that no record has is read by itself."""
 
 
 def _left_out(text: str, read: Mapping[tuple[int, int], dict[str, Any]]) -> Iterator[Record]:
-    """What objects say in places that their fields do not tell: in a key without a value, too deep, or too far behind."""
+    """Strings of objects that no field gives: in a key without a value, too deep, or too far behind."""
     for start, end in read:
         if any(a < start and end <= b for a, b in read):
             continue
-        told = " ".join(
+        kept = " ".join(
             _fields_in_words([(k, v) for k, v in fields.items() if _is_plain(v)])
             for (a, b), fields in read.items()
             if start <= a and b <= end
@@ -184,13 +184,13 @@ def _left_out(text: str, read: Mapping[tuple[int, int], dict[str, Any]]) -> Iter
                 words = " ".join(json.loads(match[0]).split())
             except ValueError:
                 continue
-            if _tells(words) and words not in told and _shown(words) not in told:
+            if _tells(words) and words not in kept and _shown(words) not in kept:
                 yield Record(words[:_MAX_WORDS], match.start(), match.end())
 
 
 def _tells(words: str) -> bool:
     """Whether a cell, a key or a heading says something by itself."""
-    return len(words.split()) >= _LEAST_SAID or any(value.kind in _GIVEN for value in values_in(words))
+    return len(words.split()) >= _LEAST_WORDS or any(value.kind in _GIVEN for value in values_in(words))
 
 
 _GIVEN = frozenset({"account", "mail", "phone", "host", "package", "money", "percent"})
@@ -245,7 +245,7 @@ _FINITE = re.compile(
 def _states(words: str) -> bool:
     """Whether a heading is more than one: it has a verb or a word that denies, or gives an account, an address or a sum."""
     given = any(value.kind in _GIVEN for value in values_in(words))
-    return given or (len(words.split()) >= _LEAST_SAID and _FINITE.search(words) is not None)
+    return given or (len(words.split()) >= _LEAST_WORDS and _FINITE.search(words) is not None)
 
 
 def _separated(text: str) -> Iterator[Record]:

@@ -67,7 +67,7 @@ _ASKS = re.compile(
     r"a-t-\w+|peut-\w+|y a-t-il|if|in which|at which|to whom|on which|for which|from which|by when|bis wann|seit wann)(?!\w))",
     re.I,
 )
-_TOLD = re.compile(
+_TELLS = re.compile(
     r"\b(?:know|known|hear|heard|notice|noticed|remember|realise|realize|seen|told|aware|gewusst|wissen|weißt|wisst|gehört|mitbekommen|sais|savez|entendu|sabes|sabíais|"
     r"sabías|sabéis|oído)\b|"
     r"\b(?:n['’]t|not) (?:(?:it|this|that) )?(?:\w+ )?\w+ that\b|"
@@ -81,7 +81,7 @@ _TOLD = re.compile(
 def is_asked(sentence: str) -> bool:
     """Whether a sentence asks and tells nothing: it begins like a question, and is none that tells ("..., right?", "Why
     is it so?"), and gives no account or address, which readers may take from it all the same."""
-    if not sentence.rstrip().endswith("?") or not _ASKS.match(sentence) or _TOLD.search(sentence):
+    if not sentence.rstrip().endswith("?") or not _ASKS.match(sentence) or _TELLS.search(sentence):
         return False
     return not any(value.kind in ("account", "mail", "phone", "host") for value in values_in(sentence))
 
