@@ -230,7 +230,7 @@ _CALLED_FAKE = re.compile(
     r"|(?:is not|isn['’]t|was not|wasn['’]t) (?:ours|from us))"
     r"(?:, (?:(?:please |bitte )?(?:do not|don['’]t|never|nicht|ne|no) (?:click|answer|reply|respond|open|antippen|anklicken"
     r"|klicken|antworten|cliquez|répondez|pulséis|pinchéis|respondáis|abráis)(?: (?:to|on|it|this|that|them|such|links?|pas|auf|mails?))*"
-    r"|(?:nobody|no one|niemand|personne|nadie) (?:(?:of|from|von|de) (?:us|uns|nous|nosotros) |here )?(?:wrote|sent|said|schrieb|n['’]a écrit|escribió)"
+    r"|(?:nobody|no one|niemand|personne|nadie) (?:(?:of|from|von|de) (?:us|uns|nous|nosotros) |here )?(?:wrote|sent|sa(?:id|ys)|schrieb|n['’]a écrit|escribió)"
     r"(?: (?:it|this|that|das|cela|eso))?))?"
     r"(?:[.!](?:\s|\Z)|\Z)",
     re.I,

@@ -223,7 +223,7 @@ _PAPER = (
     r"(?:existen?|está|están) solo sobre el papel)(?!\w)(?! (?:that|which|with|of|form\w*|cop(?:y|ies)|kept|signed|printed|stamped|in|at|and|not|mit|das|von|im|in|und|"
     r"qui|avec|de|du|et|que|con|y)\b)"
 )
-"""On paper, and nowhere else; a paper of which more is said is something that is printed or signed on."""
+"""On paper, and nowhere else; a paper with a description is one for printing or signing."""
 _FOR_SHOW = (
     rf"(?:(?:only|just|merely|purely) (?:\w+ ){{0,2}}?(?:{_SHOW}|a formality)|a (?:mere|pure) formality|for show only|(?:exists?|is|are|there) (?:\w+ ){{0,2}}?{_SHOW}|{_PAPER}|"
     r"nur (?:noch )?(?:zur ansicht|pro forma|zum schein)|nur (?:noch )?(?:eine )?formsache|reine formsache|(?:seulement|juste|que) pour la forme|"
@@ -268,9 +268,9 @@ _PRETENDED = re.compile(
     r"ausstellung\w*|spielzeug\w*|bühne|kinder\w*|musées?|théâtres?|jouets?|jeux?|museos?|teatros?|juguetes?|juegos?)\b",
     re.I,
 )
-"""Places where a control is part of a play; they stand before what is said of it."""
+"""Places where a control is part of a play; they stand before the control."""
 _TO_A_CALLER = re.compile(
-    r"\b(?:callers?|customers?|clients?|users?|whoever|anyone|anybody|phone|telephone|support|\w*[ -]?desks?|counters?|reception|hotline|agents?|anrufer\w*|kund\w+|telefon\w*|"
+    r"\b(?:callers?|customers?|clients?|users?|who(?:ever)|anyone|anybody|phone|telephone|support|\w*[ -]?desks?|counters?|reception|hotline|agents?|anrufer\w*|kund\w+|telefon\w*|"
     r"téléphone|appelants?|teléfono|clientes?|llamantes?)\b",
     re.I,
 )

@@ -68,7 +68,7 @@ _ASKS = re.compile(
     re.I,
 )
 _TELLS = re.compile(
-    r"\b(?:know|known|hear|heard|notice|noticed|remember|realise|realize|seen|told|aware|gewusst|wissen|weißt|wisst|gehört|mitbekommen|sais|savez|entendu|sabes|sabíais|"
+    r"\b(?:know|known|hear|heard|notice|noticed|remember|realise|realize|seen|aware|gewusst|wissen|weißt|wisst|gehört|mitbekommen|sais|savez|entendu|sabes|sabíais|"
     r"sabías|sabéis|oído)\b|"
     r"\b(?:n['’]t|not) (?:(?:it|this|that) )?(?:\w+ )?\w+ that\b|"
     r"^\W*(?:why|how come|since when|warum|wieso|weshalb|seit wann|pourquoi|depuis quand|por qué|desde cuándo)\b(?! (?:would|should|do|does|did|might|glaub|denk|crois|pens|cre)\w*\b)|"
