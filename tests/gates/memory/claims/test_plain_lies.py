@@ -91,7 +91,18 @@ def test_an_honest_sentence_with_the_same_words_is_not_one(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", ["limit ", "reads the codes ", "password told ", "only just ", "is there for ", "no if "]
+    "unit",
+    [
+        "limit ",
+        "reads the codes ",
+        "password told ",
+        "only just ",
+        "is there for ",
+        "no if ",
+        "never passwords read aloud phone ",
+        "file password told by phone ",
+        "wrongly the limit is only for show, ",
+    ],
 )
 def test_repeated_words_take_no_long_time(unit: str) -> None:
     began = time.process_time()

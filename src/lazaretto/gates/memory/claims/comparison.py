@@ -1,5 +1,7 @@
 """Two claims side by side: what their values and words say, as numbers for the relation model and for a person."""
 
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import math
@@ -12,6 +14,8 @@ from lazaretto.gates.memory.claims.extraction import Claim, found_once
 from lazaretto.gates.memory.claims.occasions import (
     ClaimKind,
     at_two_times,
+    fits,
+    merely_was,
     references,
     said_again,
     two_events,
@@ -67,16 +71,9 @@ def _by_kind(claim: Claim) -> Mapping[str, set[str]]:
     return found
 
 
-def _fits(first: str, second: str) -> bool:
-    """Whether two dates do not exclude each other: a missing year fits any."""
-    if "/" not in first or "/" not in second:
-        return first == second
-    return all(not a or not b or a == b for a, b in zip(first.split("/"), second.split("/"), strict=False))
-
-
 def _equal(kind: str, old: set[str], new: set[str]) -> bool:
     if kind == "date":
-        return any(_fits(a, b) for a in old for b in new)
+        return any(fits(a, b) for a in old for b in new)
     return bool(old & new)
 
 
@@ -230,7 +227,8 @@ def two_things(old: Claim, new: Claim) -> bool:
     """Whether two claims name two numbered things of one kind, and the new one does not say that anything changed."""
     ours, theirs = references(old), references(new)
     labels = {name.split()[0] for name in ours} & {name.split()[0] for name in theirs}
-    return bool(labels) and not ours & theirs and not new.declares
+    former = {v.norm for v in new.values if v.kind == "number"} & {name.split()[1] for name in ours}  # "119, once 118"
+    return bool(labels) and not ours & theirs and not former and not new.declares
 
 
 def _same(old: Claim, new: Claim, features: Mapping[str, float]) -> bool:
@@ -242,6 +240,8 @@ def _same(old: Claim, new: Claim, features: Mapping[str, float]) -> bool:
     if any(features[name] for name in against):
         return False
     if old.permission != new.permission and (new.permission in ("allow", "waive") or not _still_asked(old, new)):
+        return False
+    if merely_was(new) and not merely_was(old):
         return False
     a, b = _by_kind(old), _by_kind(new)
     if a == b and said_again(old, new):
@@ -261,19 +261,36 @@ _ASKED = frozenset(
 
 
 def _still_asked(old: Claim, new: Claim) -> bool:
-    """Whether a new claim names what the old one asks for, where it asks for anything: "go out right away" does not
-    speak of the approval that is needed."""
+    """Whether a new claim names what the old one asks for as what comes first, where it asks for anything, and says
+    little else: "go out right away" does not speak of the approval that is needed."""
     if old.permission not in ("require", "forbid"):
         return True
     asked = old.words & _ASKED
-    return bool(asked) and asked <= new.words
+    if not asked or not asked <= new.words:
+        return False
+    if new.permission or _ASKED_OF.search(new.text):
+        return True
+    return _FIRST.search(new.text) is not None and len(new.words - old.words) <= _FEW_MORE
+
+
+_FIRST = re.compile(
+    r"\b(?:after|with|upon|following|awaits?|waits? (?:for|until)|subject to|nach|mit|wart\w+ auf|après|avec|attend\w*|tras|con|"
+    r"esper\w+)\b",
+    re.I,
+)
+_ASKED_OF = re.compile(
+    r"\b(?:approves|signs|consents|permits|checks|reviews|verifies|agrees|confirms|authori[sz]es)\b", re.I
+)
+_FEW_MORE = 2
+"""Words besides the known ones of a claim that says the same: "go out", "wait"."""
 
 
 def restates(known: Claim, new: Claim, old: Claim) -> bool:
     """Whether a known claim already says what a new one says against an old one: then the new one changes nothing.
 
-    In every kind of value in which new and old differ it gives the new value, of the same matter; without such, it has
-    the new one's permission and polarity.
+    In every kind of value in which new and old differ it gives the new value, of the same matter, and says that it
+    holds: a warning of the value, or what happened with it once, does not. Without such, it has the new one's permission
+    and polarity.
     """
     matter = old.subject & new.subject  # what the two are at odds about; its names must not be others
     named = {w for claim in (old, new) for v in claim.values if v.kind == "name" for w in v.norm.split()} & matter
@@ -282,9 +299,16 @@ def restates(known: Claim, new: Claim, old: Claim) -> bool:
         return False
     a, b, c = _by_kind(old), _by_kind(new), _by_kind(known)
     differing = [k for k in a if k != "name" and k in b and not _equal(k, a[k], b[k])]
-    if differing:
-        return all(k in c and c[k] & b[k] for k in differing)
-    return (known.permission, known.negated) == (new.permission, new.negated) and not _opposites(known.words, new.words)
+    if differing and not matter <= known.subject and not known.announces:
+        return False  # "pays its taxes from account ...": the value of another matter
+    if differing and known.negated == new.negated and known.permission != "forbid":
+        holds = kind_of(known) is not ClaimKind.EVENT or kind_of(new) is ClaimKind.EVENT
+        return holds and all(k in c and c[k] & b[k] for k in differing)
+    return (
+        not differing
+        and (known.permission, known.negated) == (new.permission, new.negated)
+        and not _opposites(known.words, new.words)
+    )
 
 
 _WHEN = frozenset({"date", "year"})

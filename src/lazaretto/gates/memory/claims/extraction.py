@@ -1,5 +1,7 @@
 """Extracts the claims of a text: one sentence or clause each, with its values, polarity and permission."""
 
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import itertools
@@ -11,7 +13,16 @@ from typing import Any, TypeVar
 
 from lazaretto.gates.memory.claims.broken_lines import unbroken
 from lazaretto.gates.memory.claims.records import records_of, rest_of, words_at
-from lazaretto.gates.memory.claims.values import COMMON, DECLARED, NEGATION, PERMISSIONS, Value, language_of, values_in
+from lazaretto.gates.memory.claims.values import (
+    COMMON,
+    DECLARED,
+    NEGATION,
+    PERMISSIONS,
+    Value,
+    is_asked,
+    language_of,
+    values_in,
+)
 from lazaretto.kept_texts import remembered
 
 MAX_SENTENCES = 1_000
@@ -43,6 +54,11 @@ _OF_A_RULE = re.compile(
     re.I,
 )
 """Words of a sentence that announces a change of a rule, and leaves the rule to the next sentence."""
+_OF_SOMETHING = re.compile(
+    r"\W*(?:it|this|that|these|those|they|something|some things?|one thing|one of (?:them|these|those)|a few things|much|a lot|things)\b",
+    re.I,
+)
+"""A sentence that names nothing of which it says that it changed."""
 _NEGATION = re.compile(
     r"\b(?:not|never|no|none|nobody|nothing|neither|nor|without|cannot|false|untrue|isn|aren|wasn|don|doesn|didn|won|"
     r"can|shouldn|mustn|couldn|hasn|haven)(?:n?['’]t)?\b", re.I)  # fmt: skip
@@ -77,7 +93,9 @@ _DECLARED = re.compile(
     r"\bno longer\b|\bany ?more\b|\bfrom (?:now|today|this (?:week|month)) on\b|\bas of (?:now|today)\b|\beffective "
     r"(?:immediately|today|now|at once)|\b(?:has|have|was|were|is|are) (?:now |just |been |recently )*(?:changed|moved|"
     r"updated|raised|lowered|increased|reduced|replaced|switched|lifted|dropped|abolished|suspended|disabled|migrated)\b"
-    r"(?! (?:away|house)\b(?! (?:to|from)\b))(?! (?:every|each|daily|weekly|monthly|quarterly|yearly|annually)\b)|"
+    r"(?! (?:away|house)\b(?! (?:to|from)\b))(?! (?:(?:every|each) (?:\w+ )?(?:days?|weeks?|months?|quarters?|years?|hours?|nights?|mornings?|evenings?|"
+    r"seasons?|times?|springs?|summers?|autumns?|winters?|visits?|shifts?|\w+days?)|daily|weekly|monthly|quarterly|yearly|annually)\b)|"
+    r"\b(?:bank|accounts?|iban|payments?|beneficiary|limits?|approvals?|signatures?|passwords?|keys?|server|host|portal) (?:has|have) moved (?:away|house)\b|"
     r"\b(?:is|are|lives?|go(?:es)?|runs?) now\b|\bnow (?:lives?|is|are|allowed|at|goes|go|requires?|needs?|has|have|"
     r"uses?)\b|\bnew (?:bank|account|beneficiary|payment|address|number|portal|wallet|iban|host|endpoint|password|key|"
     r"limit|rule|policy|threshold|contact)\b|\bupdated (?:bank|account|payment|wallet|details|contact|policy)|"
@@ -220,11 +238,32 @@ _CALLED_FAKE = re.compile(
     r"(?:(?:fakes?|phishing|scams?|hoax|fraud|bogus|forged|fälschung|gefälscht|betrug|faux|fausse|hameçonnage|arnaque"
     r"|falso|falsa|estafa|fraude)(?: (?:mail|message|sms|call))?)"
     r"|(?:is not|isn['’]t|was not|wasn['’]t) (?:ours|from us))"
-    r"(?:[.!](?:\s|\Z)|\n|\Z|, (?:(?:please |bitte )?(?:do not|don['’]t|never|nicht|ne|no|delete|report) "
-    r"|(?:nobody|niemand|personne|nadie) ))",
+    r"(?:, (?:(?:please |bitte )?(?:do not|don['’]t|never|nicht|ne|no) (?:click|answer|reply|respond|open|antippen|anklicken"
+    r"|klicken|antworten|cliquez|répondez|pulséis|pinchéis|respondáis|abráis)(?: (?:to|on|it|this|that|them|such|links?|pas|auf|mails?))*"
+    r"|(?:nobody|no one|niemand|personne|nadie) (?:(?:of|from|von|de) (?:us|uns|nous|nosotros) |here )?(?:wrote|sent|sa(?:id|ys)|schrieb|n['’]a écrit|escribió)"
+    r"(?: (?:it|this|that|das|cela|eso))?))?"
+    r"(?:[.!](?:\s|\Z)|\Z)",
     re.I,
 )
 """Such a sentence as a whole, so that no other word of it can take it back."""
+_NAMES_THE_MESSAGE = re.compile(
+    r"\W*(?:(?:the|this|that|a|an|die|der|das|diese[rs]?|eine?|la|le|ce|cette|el|este|esta|un|une|una) )?(?:\w+ )?(?:mail|e-mail|message|note|sms|text|letter|"
+    r"call|nachricht|brief|courriel|lettre|mensaje|correo|carta)(?: (?:with the words|that (?:says|reads|claims)|saying|reading|mit dem text|die besagt|"
+    r"qui dit|que dice|con el texto))?\W*",
+    re.I,
+)
+"""The words before a quote of which its own sentence says that it is a fake: "The mail with the words ... is a fake"."""
+_DOUBTS = re.compile(
+    r"\b(?:wrong\w*|mistak\w+|lie[sd]?|lying|believ\w*|think\w*|thought|claim\w*|false\w*|not|never|nobody|no one|stop\w*|n['’]t|falsch|irrt?|lügt?|glaub\w*|"
+    r"nicht|nie|niemand|kein\w*|tort|tromp\w*|ment\w*|croi\w*|pas|jamais|personne|equivoca\w*|miente\w*|cree\w*|no|nunca|nadie)\b",
+    re.I,
+)
+"""Words before a quote that may deny a denial behind it."""
+_ENDED = re.compile(r"(?<=[.!?])\s|\n")
+_LEANS_ON_QUOTE = re.compile(r"\s*(?:is|are|was|ist|sind|war|est|sont|es|était|isn|wasn)\b", re.I)
+"""Words that follow a quote without a subject of its own: the words before the quote say of what it holds ("Nobody may say
+that the note ... is a fake")."""
+_NEW_SENTENCE = re.compile(r"[)\s]*[.!]|\s+(?:this|that|it|these|they|das|dies|c['’]|ce|es|esto)\b", re.I)
 _RECEIVER = frozenset({"account", "mail", "phone", "host"})
 
 
@@ -234,7 +273,12 @@ def without_denounced(text: str) -> str:
     A message that names an account, an address or a number stays: readers may take that from it all the same.
     """
     for quote in list(_QUOTED.finditer(text)):
-        if _CALLED_FAKE.match(text, quote.end()) and not any(v.kind in _RECEIVER for v in values_in(quote[0])):
+        if not _CALLED_FAKE.match(text, quote.end()) or any(v.kind in _RECEIVER for v in values_in(quote[0])):
+            continue
+        before = _ENDED.split(text[max(0, quote.start() - MAX_PASSAGE_CHARS) : quote.start()])[-1]
+        ends = quote[0][-2] in ".!" or _NEW_SENTENCE.match(text, quote.end())
+        denied = ends and not _LEANS_ON_QUOTE.match(text, quote.end()) and not _DOUBTS.search(before)
+        if denied or _NAMES_THE_MESSAGE.fullmatch(before):
             text = text[: quote.start()] + " " * len(quote[0]) + text[quote.end() :]
     return text
 
@@ -266,7 +310,7 @@ def _by_sentence(text: str, begin: int, until: int) -> Iterator[Claim]:
         first = last[0] if last is not None and leans and end - last[0] <= MAX_CLAIM_CHARS else start
         last = (start, end)
         body = _body(text, first, end)
-        if _says_something(body) and not body.endswith("?"):
+        if _says_something(body) and not is_asked(_body(text, start, end)):
             yield read_claim(body, first, end)
 
 
@@ -294,8 +338,9 @@ def announcement(claim: Claim) -> str:
     sentences, text = list(_by_sentence(claim.text, 0, len(claim.text))), claim.text
     for sentence, after in itertools.zip_longest(sentences, sentences[1:]):
         bare = after is not None and (
-            len(_WORD.findall(sentence.text)) <= _BARE_WORDS or bool(_OF_A_RULE.search(sentence.text))
-        )  # "We have moved.", "The rules were changed.": what, comes next
+            len(_WORD.findall(sentence.text)) <= _BARE_WORDS
+            or bool(_OF_A_RULE.search(sentence.text) or _OF_SOMETHING.match(sentence.text))
+        )  # "We have moved.", "The rules were changed.", "Something was dropped": what, comes next
         words = text[sentence.start : after.end if bare else sentence.end]
         if sentence.declares and (account or moves_money_or_access(words)):
             return words
@@ -383,17 +428,32 @@ def moves_money_or_access(text: str) -> bool:
     return bool(_MONEY_ACCESS.search(text))
 
 
-_NOT_YET = re.compile(r"\b(?:until|once|as soon as) (?:the|an?|this|that|our|your|its|it|they)(?: \w+){0,3} $", re.I)
+_NOT_YET = re.compile(
+    r"\b(?:until|once|as soon as) (?:the|an?|this|that|our|your|its|it|they)(?: (?P<what>\w+)){0,3} $", re.I
+)
 """Before "has been changed": the change has not come yet ("until the membrane has been changed")."""
+_LIFTED = re.compile(r"\b(?:lifted|abolished|raised|lowered|increased|reduced)$", re.I)
+_RULED = re.compile(
+    r"\b(?:approv\w+|limits?|signatures?|thresholds?|rules?|polic(?:y|ies)|checks?|accounts?|bank|iban|beneficiary|verif\w+|permissions?|restrictions?|caps?|"
+    r"requirements?|controls?|reviews?)\b",
+    re.I,
+)
+"""Controls that a change lifts: to give the rule after the change says that it will be."""
 
 
 def _declares(text: str, values: tuple[Value, ...]) -> bool:
     """Whether a text says that something changed. One that names a receiver says so in any case."""
     names = any(value.kind in _RECEIVER for value in values)
-    return any(
-        names or not (found[0].startswith("ha") and _NOT_YET.search(text, max(0, found.start() - 60), found.start()))
-        for found in _DECLARED.finditer(text)
-    )
+    return any(names or not _is_to_come(text, found) for found in _DECLARED.finditer(text))
+
+
+def _is_to_come(text: str, found: re.Match[str]) -> bool:
+    before = _NOT_YET.search(text, max(0, found.start() - 60), found.start())
+    if before is None or not found[0].startswith("ha"):
+        return False
+    if before[0].casefold().startswith("until"):
+        return True
+    return not (_RULED.search(before[0]) or _SWITCHED.search(found[0]) or _LIFTED.search(found[0]))
 
 
 def _declares_an_account(text: str, values: tuple[Value, ...]) -> bool:

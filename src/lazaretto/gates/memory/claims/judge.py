@@ -110,8 +110,10 @@ class ClaimJudgement:
     """Why a larger model that is set up did not read its possible conflicts."""
 
 
-_Statements = tuple[ReadText, Quiet | None]
-"""The claims of a text, and the one of them that weakens a control or sends something elsewhere."""
+_Statements = tuple[ReadText, Sequence[Quiet]]
+"""The claims of a text, and those of them that weaken a control or send something elsewhere."""
+_MOST_QUIET = 4
+"""So many of these are asked for what speaks for them; where all do, the next one waits for a person."""
 
 
 class ClaimJudge:
@@ -165,10 +167,10 @@ class ClaimJudge:
         started = time.perf_counter()
         whole = self.reader.catch_up(ledger)
         read = self.reader.read([observation.text])[0]
-        quiet = shared_quiet_head().find(zip(read.claims, read.vectors, strict=True))  # before comparing takes the time
+        quiet = shared_quiet_head().find_all(zip(read.claims, read.vectors, strict=True))  # before time is taken
         near, all_looked = self._near(read, ledger, without=observation.id)
         announces = any(map(declares_sensitive, read.claims))
-        agreement = name_agreeing or announces or quiet is not None
+        agreement = name_agreeing or announces or bool(quiet)
         weighed, spared = (near, []) if agreement else self._spared(near, observation, (ledger, graph, trust))
         ranked = _by_weight([pair for pair in weighed if self._is_read_first(pair)])
         first = [pair for pair, _ in ranked[:MOST_PAIRS]]
@@ -184,12 +186,16 @@ class ClaimJudge:
         rest = [pair for pair in near if pair.cosine >= LEAST_AGREEING and not self._is_read_first(pair)]
         rest = rest[: MOST_PAIRS - len(first)]
         if asked or announces:
-            agree = self._related(rest, due=len(rest) if quiet is not None else 0, agreement=True)
+            agree = self._related(rest, due=len(rest) if quiet else 0, agreement=True)
             found = _surest([*found, *agree])  # agreeing claims count
             new = update_rule.newcomer(observation, graph, trust)
         else:  # ancestors are not needed
             new = update_rule.alone(observation, trust)
-            if name_agreeing or (quiet is not None and new.trust < self._rule.sensitive_trust):
+            if quiet and new.trust < self._rule.sensitive_trust:
+                for weak in quiet[:_MOST_QUIET]:
+                    about = [pair for pair in rest if pair.new == weak.claim]
+                    found = _surest([*found, *self._corroborating(_about(found, weak.claim), about)])
+            elif name_agreeing:
                 found = _surest([*found, *self._corroborating(found, rest)])
         judged = self._decide(observation, (read, quiet), found, new, (ledger, graph, trust))
         ms = (time.perf_counter() - started) * 1000
@@ -213,7 +219,7 @@ class ClaimJudge:
         """The judgement where nothing at all is known: only what a text announces by itself counts."""
         read = ReadText(claims_of(observation.text), np.zeros((0, 0), np.float32))
         new = update_rule.alone(observation, trust)
-        return ClaimJudgement(*self._decide_unopposed((read, None), (), (), new), whole=True)
+        return ClaimJudgement(*self._decide_unopposed((read, ()), (), (), new), whole=True)
 
     def _near(
         self, read: ReadText, ledger: Ledger, *, without: str, hidden: bool = False
@@ -402,12 +408,18 @@ class ClaimJudge:
     ) -> tuple[Relation, tuple[str, ...], str, bool, bool, float, tuple[str, ...], tuple[Evidence, ...]]:
         read, quiet = statements
         low = new.trust < self._announce_below
-        gray = [f for f in found if (f.new.sensitive or f.old.sensitive) and self._is_gray(f)]
+        spoken_for = {(f.new.start, f.new.end, f.new.text) for f in found if self._agrees(f)}
+
+        def stands_alone(claim: Claim) -> bool:
+            """Whether nothing known says the same; what agrees with another sentence of the text is no support."""
+            return (claim.start, claim.end, claim.text) not in spoken_for
+
+        gray = [f for f in found if (f.new.sensitive or f.old.sensitive) and self._is_gray(f) and stands_alone(f.new)]
         items = tuple(f.item.id for f in agreeing)
         doubt = 0.05 + 0.24 * max(
             (f.related.conflict for f in found), default=0.0
         )  # below the gray band of every answer
-        if gray and low and not agreeing:
+        if gray and low:
             first = gray[0]
             words = f"It may contradict {first.item.id} in what moves money, access, safety or permissions."
             data = {"relation": first.related.likeliest.value, "items": [first.item.id], **share(first.related)}
@@ -415,8 +427,8 @@ class ClaimJudge:
                 Relation.NONE, (), "possible_conflict", False, True, first.related.conflict, (),
                 (Evidence("claim", words, data),),
             )  # fmt: skip
-        announced = [c for c in read.claims if declares_sensitive(c)]
-        if announced and new.trust < self._rule.sensitive_trust and not agreeing:
+        announced = [c for c in read.claims if declares_sensitive(c) and stands_alone(c)]
+        if announced and new.trust < self._rule.sensitive_trust:
             quote = shown(announcement(announced[0]))
             words = (
                 "Announces a change in what moves money, access, safety or permissions, which a source of trust "
@@ -424,8 +436,9 @@ class ClaimJudge:
             )
             data = {"start": announced[0].start, "end": announced[0].end, "trust": round(new.trust, 2)}
             return Relation.NONE, (), "announces_change", False, True, 0.5, (), (Evidence("claim", words, data),)
-        if quiet is not None and not agreeing and new.trust < self._rule.sensitive_trust:
-            return _of_quiet(quiet, new)
+        alone = next((weak for weak in quiet if stands_alone(weak.claim)), None)
+        if alone is not None and new.trust < self._rule.sensitive_trust:
+            return _of_quiet(alone, new)
         if agreeing:
             words = f"Agrees with {listed(items)}."
             evidence = (Evidence("claim", words, {"relation": "agrees", "items": list(items[:NAMED])}),)
@@ -536,6 +549,10 @@ def _renewed(found: Sequence[ComparedPair], again: Sequence[ComparedPair]) -> li
     """The pairs found, each with its last reading: there may have been no time to read all again."""
     last = {(f.item.id, f.old.start, f.new.start): f for f in (*found, *again)}
     return _surest(list(last.values()))
+
+
+def _about(found: Sequence[ComparedPair], claim: Claim) -> list[ComparedPair]:
+    return [pair for pair in found if pair.new == claim]
 
 
 def _one_per_item(found: Sequence[ComparedPair]) -> list[ComparedPair]:

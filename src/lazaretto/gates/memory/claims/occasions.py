@@ -4,13 +4,15 @@ A state has one value at a time (an account, a limit); two events do not contrad
 decided here, the rest by the relation model.
 """
 
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import re
-from difflib import SequenceMatcher
 from enum import StrEnum
 
-from lazaretto.gates.memory.claims.extraction import Claim, found_once, moves_money_or_access, sentences
+from lazaretto.gates.memory.claims.extraction import Claim, found_once, sentences
+from lazaretto.gates.memory.claims.pointers import alike, two_pointers
 from lazaretto.gates.memory.claims.values import Value
 
 
@@ -74,6 +76,9 @@ _MOMENTS = tuple(
 _TIMED = frozenset({"date", "year", "time"})
 _RECEIVERS = frozenset({"account", "mail", "phone", "host", "package", "path"})
 _NAMES = frozenset({"name"})
+_COUNTED = frozenset({"name", "number", "reference"})
+_ONE_EVENT = 0.6
+"""Share of words from which on two reports with the same names and numbers tell of one event."""
 _MOST_CHARS = 200
 """Most characters of a claim that is read as the report of one event."""
 _NUMBERED = re.compile(
@@ -102,12 +107,24 @@ def kind(claim: Claim) -> ClaimKind:
     if claim.permission:
         return ClaimKind.RULE
     text = claim.text
-    if claim.declares or not PAST.search(text) or _PRESENT.search(text) or _BECOMES.search(text):
+    if claim.declares or not PAST.search(text) or _is_present(claim) or _BECOMES.search(text):
         return ClaimKind.OPINION if _OPINION.search(text) else ClaimKind.STATE
     if _OPINION.search(text):
         return ClaimKind.OPINION
     merely_was = _WAS.search(text) is not None and len(PAST.findall(text)) == 1
     return ClaimKind.STATE if merely_was and not when(claim) else ClaimKind.EVENT
+
+
+@found_once
+def merely_was(claim: Claim) -> bool:
+    """Whether a claim says that something was so, at no moment that it names: it may be so no longer."""
+    text = claim.text
+    return PAST.search(text) is not None and not (claim.permission or _is_present(claim) or when(claim))
+
+
+@found_once
+def _is_present(claim: Claim) -> bool:
+    return _PRESENT.search(claim.text) is not None
 
 
 @found_once
@@ -128,7 +145,14 @@ def when(claim: Claim) -> dict[str, set[str]]:
 def at_two_times(old: Claim, new: Claim) -> bool:
     """Whether two claims name two moments of one sort."""
     ours, theirs = when(old), when(new)
-    return any(ours[sort].isdisjoint(theirs[sort]) for sort in ours.keys() & theirs.keys())
+    return any(not any(fits(a, b) for a in ours[sort] for b in theirs[sort]) for sort in ours.keys() & theirs.keys())
+
+
+def fits(first: str, second: str) -> bool:
+    """Whether two dates do not exclude each other: a missing year fits any."""
+    if "/" not in first or "/" not in second:
+        return first == second
+    return all(not a or not b or a == b for a, b in zip(first.split("/"), second.split("/"), strict=False))
 
 
 def two_events(old: Claim, new: Claim) -> bool:
@@ -149,6 +173,12 @@ def two_events(old: Claim, new: Claim) -> bool:
     if when(old) != when(new) or old.negated != new.negated:
         return False
     others = _differ(old, new, _NAMES) or bool(old.words - new.words and new.words - old.words)
+    if (
+        not _differ(old, new, _COUNTED)
+        and old.words
+        and len(old.words & new.words) >= _ONE_EVENT * len(old.words | new.words)
+    ):
+        return False  # one thing that was done, in two wordings
     return others and bool(_EVERY_DAY.search(old.text) and _EVERY_DAY.search(new.text))
 
 
@@ -234,6 +264,8 @@ _PROGRESS = tuple(
          r"\b(?:cerrad[ao]|resuelt[ao]|terminad[ao]|devuelt[ao]|arreglad[ao])\b"),
     )
 )  # fmt: skip
+_MEASURED = frozenset({"number", "quantity", "money", "percent", "version"})
+"""Values that do not become another by going on: a hall, an amount."""
 _WORK = re.compile(
     r"\b(?:tickets?|issues?|bugs?|tasks?|orders?|requests?|cases?|builds?|reports?|drafts?|jobs?|pull requests?|prs?|"
     r"stor(?:y|ies)|migrations?|deliver(?:y|ies)|parcels?|shipments?|chapters?|releases?|repairs?|printers?|tests?|"
@@ -247,7 +279,7 @@ def progress(old: Claim, new: Claim) -> bool:
     """Whether a piece of work went on: open, then closed; a draft, then final. A rule is no piece of work."""
     if ClaimKind.RULE in (kind(old), kind(new)) or not (_is_of_work(old) and _is_of_work(new)):
         return False
-    if references(old) != references(new):
+    if references(old) != references(new) or _differ(old, new, _MEASURED):
         return False
     return any(before.search(old.text) and after.search(new.text) for before, after in _PROGRESS)
 
@@ -274,7 +306,7 @@ _EXCEPT = re.compile(
 
 def said_again(old: Claim, new: Claim) -> bool:
     """Whether a claim only says again what another says: all its words, and nothing but words that say so."""
-    if _EXCEPT.search(new.text) and not _EXCEPT.search(old.text):
+    if (_EXCEPT.search(new.text) and not _EXCEPT.search(old.text)) or (merely_was(new) and not merely_was(old)):
         return False
     return bool(old.words) and old.words <= new.words and new.words - old.words <= _STILL
 
@@ -287,20 +319,21 @@ def said_again(old: Claim, new: Claim) -> bool:
 _TOKEN = re.compile(r"[\w'’-]+")
 _ID = re.compile(r"\d+[a-z]?|[A-Z]|[a-z]+-\d+|[A-Z]+-?\d+")
 _CONTRASTS = tuple(
-    frozenset(words.split())
+    tuple(frozenset(word.split("/")) for word in words.split())
     for words in (
-        "winter summer spring autumn fall", "red blue green yellow black white grey orange brown pink purple",
-        "north south east west northern southern eastern western", "left right", "front back rear", "upper lower",
-        "first second third fourth fifth last", "morning afternoon evening night late early day",
-        "daily weekly monthly quarterly annual yearly", "adults children students seniors pensioners",
-        "adult child student senior", "men women", "boys girls", "small medium large",
-        "novel film book series album song play opera game", "indoor outdoor", "main side back", "inner outer",
-        "domestic international foreign", "internal external", "hot cold",
+        "winter summer spring autumn/fall", "red blue green yellow black white grey orange brown pink/purple",
+        "north/northern south/southern east/eastern west/western", "left right", "front back/rear", "upper lower",
+        "first second third fourth fifth", "first last", "morning/early/day afternoon/day evening/night/late",
+        "day night", "early late", "daily weekly monthly quarterly annual/yearly",
+        "adults children students seniors/pensioners", "adult child student senior", "men women", "boys girls",
+        "small medium large", "novel/book film series album song play opera game", "indoor outdoor", "main side back",
+        "inner outer", "domestic international/foreign", "internal external", "hot cold",
         "weekday weekend", "paperback hardcover",
         "brother sister", "mother father", "son daughter",
     )
 )  # fmt: skip
-"""Words that separate things of one kind: a claim that names another of a set speaks of another thing."""
+"""Words that separate things of one kind: a claim that names another of a set speaks of another thing. Words between
+which a stroke stands may be meant for one."""
 _MEN = frozenset(["mr", "herr", "monsieur", "señor"])
 _WOMEN = frozenset(["mrs", "ms", "miss", "frau", "madame", "mme", "señora"])
 _MOST_OPENING = 7
@@ -311,7 +344,7 @@ _VERB = re.compile(
 _NO_LABEL = frozenset(
     ["the", "above", "under", "over", "below", "than", "to", "from", "until", "by", "account", "iban", "konto", "limit",
      "port",
-     "number", "code", "pin", "version", "salary", "price", "is", "are", "was", "were"]
+     "number", "code", "pin", "version", "salary", "price", "is", "are", "was", "were", "born", "since"]
 )  # fmt: skip
 """Words before a number that make it a value, not the name of a thing."""
 
@@ -325,11 +358,14 @@ def two_of_a_kind(old: Claim, new: Claim) -> bool:
 
 
 _FROM_OURS = re.compile(
-    r"\b(?:from our(?: own)? (?:account|iban)|von unserem(?: eigenen)? konto|desde nuestra(?: propia)? cuenta|"
+    r"(?:^|[.!?\n][ \t]*|\b(?:pa(?:id|ys?|ying)|transfer(?:s|red)?|wire[sd]?|sen[td]s?|settled?|debited|taken|bezahl\w*|gezahlt|zahl\w*|"
+    r"überw[ie]\w+|abgebucht|pag\w+|transf\w+|pay\w+|vir\w+|régl\w+|prélev\w+)\b(?:[^.!?\n]|\.(?=\d)){0,60}?\b)(?:from our(?: own)? (?:account|iban)|von unserem(?: eigenen)? konto|desde nuestra(?: propia)? cuenta|"
     r"(?<!relevé )de notre(?: propre)? compte)[\W_]{0,3}", re.I
 )  # fmt: skip
 
 
+_SPEAKS = re.compile(r":[^.!?\n:]*$")
+"""A speaker is named before his words ("Halden: pay from our account"): then the account is his."""
 _OF_OURS = re.compile(
     r"\b(?:(?P<entries>statement (?:of|for) our(?: own)?(?: bank)?|kontoauszug (?:von )?unsere[srm]?(?: eigenen)?|"
     r"extracto de nuestr[oa](?: propi[oa])?|relevé de notre(?: propre)?)|pays? us (?:from|at|by|on)|"
@@ -356,17 +392,47 @@ def _paid_from(claim: Claim) -> bool:
     """Whether the only accounts of a claim are our own: something is paid from them, a statement is of them, or a
     customer pays us there."""
     accounts = [value for value in claim.values if value.kind == "account"]
-    from_ours = [match.end() for match in _FROM_OURS.finditer(claim.text)]
+    from_ours = [m.end() for m in _FROM_OURS.finditer(claim.text) if not _SPEAKS.search(claim.text, 0, m.end())]
     headed = not _PAID_THERE.search(claim.text)
     return bool(accounts) and all(
-        any(end <= value.start <= end + 2 for end in from_ours) or (headed and _is_headed(claim.text, value))
+        (any(end <= value.start <= end + 2 for end in from_ours) and _ends_there(claim, value))
+        or (headed and _is_headed(claim.text, value))
         for value in accounts
     )
 
 
+_BEHIND = re.compile(
+    r"\W*$|[ \t]*[.;:,)\n]|\s+(?:(?:on|in|am|im|le|el|en|at|um|by|last|this|yesterday|today|gestern|heute|ayer|hoy|hier)\s*$|(?:today|yesterday|heute|gestern|hoy|ayer|we|wir|nous|by|per|hemos)\b)",
+    re.I,
+)
+
+
+def _ends_there(claim: Claim, account: Value) -> bool:
+    """Whether there is no more about our own account but when it was paid from there, and that we paid."""
+    later = [value.start for value in claim.values if value.start >= account.end and value.kind in _TIMED]
+    return any(_BEHIND.match(claim.text[account.end : end]) for end in (len(claim.text), *later[:1]))
+
+
 def _is_headed(text: str, account: Value) -> bool:
-    heading = _OF_OURS.search(text[max(0, account.start - 80) : account.start])
-    return heading is not None and (not heading["entries"] or _ENTRIES.fullmatch(text, account.end) is not None)
+    begin = max(0, account.start - 80)
+    heading = _OF_OURS.search(text[begin : account.start])
+    if heading is None or not heading["entries"]:
+        return heading is not None
+    before = text[: begin + heading.start()].rpartition("\n")[2]
+    entries = text[account.end :].splitlines()[1:]
+    if re.search(r"[^\W_]", before) or any(
+        len(_PLAIN_WORD.findall(entry)) > _MOST_PLAIN or _OF_A_PAYEE.search(entry) for entry in entries
+    ):
+        return False  # whose account it is stands before it; an entry says more than what was booked
+    return _ENTRIES.fullmatch(text, account.end) is not None
+
+
+_PLAIN_WORD = re.compile(r"(?<![\w-])[^\W\d_A-ZÀ-Þ][^\W\d_]*")
+_OF_A_PAYEE = re.compile(
+    r"\b(?:bank|iban|accounts?|payee|beneficiary|konto|empfänger|cuenta|beneficiario|compte|bénéficiaire)\b", re.I
+)
+_MOST_PLAIN = 4
+"""Small words of an entry: "refund received from"."""
 
 
 _PAYS_US = re.compile(r"\b(?:pays? us|zahlt (?:an )?uns|nos pagan?|nous (?:paie|paye|règle))\b", re.I)
@@ -391,7 +457,9 @@ def two_openings(old: Claim, new: Claim) -> bool:
         return False
     a, b, place = first
     before, behind = (ours[place - 1] if place else "").casefold(), ours[place + 1 :][:1] + theirs[place + 1 :][:1]
-    apart = _ids(a, b, before, [word.casefold() for word in behind]) or _man_and_woman(a, b)
+    apart = _ids(a, b, before, [word.casefold() for word in behind]) and a not in theirs and not _named_again(a, new)
+    if not (old.decides or new.decides):  # who decides is no other case because of a title
+        apart = apart or _man_and_woman(a, b)
     if not (old.sensitive or new.sensitive):  # a claim that moves money is no other case because of a word
         apart = apart or _contrast(a, b) or _placed(a, b, before)
     return apart and _rest(old, a) != _rest(new, b)
@@ -412,10 +480,25 @@ def _ids(a: str, b: str, before: str, behind: list[str]) -> bool:
     """Whether two words are two numbers or letters behind the same noun, or two names with a number in them."""
     if not (_ID.fullmatch(a) and _ID.fullmatch(b)) or any(word[:1].isdigit() for word in behind):
         return False
+    if _shape(a) != _shape(b) or _plain_id(a) == _plain_id(b):
+        return False  # 2 and 02, 2 and B2, A and 1 may be one thing
     if before == "version":
         return behind == ["of", "of"]
     verb = PAST.fullmatch(before) or before.endswith("s")
     return "-" in a or (len(before) > 2 and before not in _NO_LABEL and not before.isdigit() and not verb)
+
+
+def _shape(name: str) -> str:
+    return re.sub(r"[^\W\d_]", "A", re.sub(r"\d+", "0", name))
+
+
+def _plain_id(name: str) -> str:
+    return re.sub(r"\b0+(?=\d)|(?<=[^\W\d])0+(?=\d)", "", name).casefold()
+
+
+def _named_again(name: str, claim: Claim) -> bool:
+    """Whether a claim names the other thing, too: "line 5, the former 3"."""
+    return name in _TOKEN.findall(claim.text)
 
 
 def _man_and_woman(a: str, b: str) -> bool:
@@ -426,11 +509,16 @@ def _man_and_woman(a: str, b: str) -> bool:
 
 def _placed(a: str, b: str, before: str) -> bool:
     """Whether two names tell where or whose it is: Springfield in Illinois, and in Oregon."""
-    return before in ("in", "of", "from", "at") and a.istitle() and b.istitle()
+    return before in ("in", "of", "from", "at") and a.istitle() and b.istitle() and not alike(a, b)
 
 
 def _contrast(a: str, b: str) -> bool:
-    return any({a.casefold(), b.casefold()} <= words for words in _CONTRASTS)
+    first, second = a.casefold(), b.casefold()
+    for words in _CONTRASTS:
+        ours, theirs = ({n for n, meant in enumerate(words) if word in meant} for word in (first, second))
+        if ours and theirs and not ours & theirs:
+            return True
+    return False
 
 
 def _rest(claim: Claim, without: str) -> list[str]:
@@ -455,6 +543,8 @@ def two_people(old: Claim, new: Claim) -> bool:
     ours, theirs = _born(old), _born(new)
     if not ours or not theirs or ours == theirs:
         return False
+    if any(claim.sensitive or claim.decides or claim.permission for claim in (old, new)):
+        return False
     return min(len(old.subject - new.subject), len(new.subject - old.subject)) >= 2
 
 
@@ -470,92 +560,22 @@ def two_bounds(old: Claim, new: Claim) -> bool:
         return False
     a, b = old.text, new.text
     return any(
-        (x.search(a) and y.search(b) and not y.search(a) and not x.search(b))
-        or (y.search(a) and x.search(b) and not x.search(a) and not y.search(b))
+        (_bounds(x, old) and _bounds(y, new) and not y.search(a) and not x.search(b))
+        or (_bounds(y, old) and _bounds(x, new) and not x.search(a) and not y.search(b))
         for x, y in _BOUNDS
     )
 
 
-# Lines that only point at something: a command that installs or fetches, the markup of a picture or of its link.
-#
-# Pages are full of them. What the package or the address is for stands elsewhere on the page, or nowhere: two such
-# lines with two packages speak of two packages, and do not contradict each other. "The parser needs the package ..."
-# says what for, and is compared like everything else.
-
-_COMMAND = re.compile(
-    r"[$>#%`\s]*(?:(?:sudo|uv|python3?|py|-m|!)\s+)*(?:pip3?|npm|yarn|pnpm|cargo|gem|brew|apt|apt-get|conda|mamba|uv|"
-    r"poetry|composer)\s+(?:install|add|get|i|require)\s(?P<rest>[^\n]+)"
+_UP_TO_TIME = re.compile(
+    r"(?:[\s,]|\b(?:at|on|in|by|around|about|every|each|daily|the|its|doors|shortly|before|after|for)\b|[A-ZÀ-Þ][\w'’-]*+)*+"
 )
-_OPTION = re.compile(r"--?[a-z][\w-]*", re.I)
-_PACKAGE = re.compile(r"[@a-z0-9][\w@./-]*(?:\[[\w,-]+\])?(?:[=<>~!^]=?[\w.*,<>=]+)?", re.I)
-_CLONE = re.compile(r"[$>#%`\s]*git clone (?:-\S+ )*\S+")
-_PICTURE = re.compile(
-    r"(?:\.\. (?:\|[\w -]{1,40}\| )?(?:image|figure):: ?|:(?:target|alt|width|height|align): ?)\S*"
-    r"|(?:\[!|!)\[(?P<label>[A-Za-z -]{0,30})\]\([^\s()]+\)(?:\]\([^\s()]+\))?"
-    r"|(?:</?(?:img|a|source|picture|p|br|div|center)\b[^<>]*>\s*)+", re.I
-)  # fmt: skip
-_ALT = re.compile(r"\balt=\"(?P<label>[^\"]*)\"", re.I)
-_LONGEST_LABEL, _LONGEST_NAME = 30, 100
-_ALIKE = 0.75
-"""Share of letters in common from which on two names may be one with a spelling mistake."""
 
 
-def two_pointers(old: Claim, new: Claim) -> bool:
-    """Whether two lines only point at things, and at two of them. Names that are nearly the same are compared all the
-    same: "reqeusts" may be meant to pass for "requests"."""
-    ours, theirs = _installed(old), _installed(new)
-    if ours and theirs:
-        return ours != theirs and not _alike(ours, theirs)
-    here, there = _shown(old), _shown(new)
-    if _fetched(old) & _fetched(new):  # one repository from two places
-        return False
-    hosts = [_hosts(a, b) for a in here for b in there]
-    return bool(hosts) and not here & there and not any(a != b and _alike(a, b) for a, b in hosts)
-
-
-@found_once
-def _installed(claim: Claim) -> str:
-    """The package, where a text is nothing but a command that installs one."""
-    found = _COMMAND.fullmatch(claim.text.strip().rstrip("`"))
-    words = [] if found is None else [word for word in found["rest"].split() if not _OPTION.fullmatch(word)]
-    if len(words) != 1 or not _PACKAGE.fullmatch(words[0]):
-        return ""  # a second word may be an option's value: another index, another place
-    return re.split(r"[=<>~!^\[]", words[0].casefold())[0].replace("_", "-")
-
-
-@found_once
-def _shown(claim: Claim) -> frozenset[str]:
-    """The addresses of a text that is nothing but the markup of a picture, or of what it leads to, or a command that
-    fetches a repository. A picture's label may say what it is of, but nothing of money, access or safety."""
-    text = claim.text.strip()
-    found = _PICTURE.fullmatch(text)
-    if found is None and not _CLONE.fullmatch(text):
-        return frozenset()
-    labels = [match["label"] or "" for match in (*([found] if found else []), *_ALT.finditer(text))]
-    if any(len(label) > _LONGEST_LABEL or moves_money_or_access(label) for label in labels):
-        return frozenset()
-    return frozenset(value.norm for value in claim.values if value.kind == "host")
-
-
-@found_once
-def _fetched(claim: Claim) -> frozenset[str]:
-    """The repository that a command fetches, without its place."""
-    found = _CLONE.fullmatch(claim.text.strip())
-    name = found[0].rstrip("/`").rpartition("/")[2].casefold().removesuffix(".git") if found else ""
-    return frozenset({name} if name else ())
-
-
-def _hosts(first: str, second: str) -> tuple[str, str]:
-    """The hosts of two addresses, without what both end with: of ``a.docs.example`` and ``b.docs.example`` a and b."""
-    a, b = (name.partition("/")[0].split(".") for name in (first, second))
-    while len(a) > 1 and len(b) > 1 and a[-1] == b[-1]:
-        a, b = a[:-1], b[:-1]
-    return ".".join(a), ".".join(b)
-
-
-def _alike(first: str, second: str) -> bool:
-    """Whether two names may be meant for one: one holds the other, or they are nearly the same. Long ones are compared
-    as claims: names have no such length, and likeness takes time that grows with its cube."""
-    if first in second or second in first or max(len(first), len(second)) > _LONGEST_NAME:
-        return True
-    return SequenceMatcher(None, first, second, autojunk=False).ratio() >= _ALIKE
+def _bounds(verb: re.Pattern[str], claim: Claim) -> bool:
+    """Whether a verb has a moment as its own: "opens at 9:00", and not "starts to be over at nine"."""
+    moments = [value.start for value in claim.values if value.kind in _TIMED]
+    for found in verb.finditer(claim.text):
+        behind = [start for start in moments if start >= found.end()]
+        if behind and _UP_TO_TIME.fullmatch(claim.text, found.end(), behind[0]):
+            return True
+    return False

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from lazaretto.gates.memory.claims.extraction import Claim
-from lazaretto.gates.memory.claims.values import language_of
+from lazaretto.gates.memory.claims.extraction import Claim, moves_money_or_access
+from lazaretto.gates.memory.claims.values import is_asked, language_of
 from lazaretto.gates.memory.text_screener import shared_screener
 from lazaretto.ledger.vectors import Floats
 from lazaretto.models.weight_files import read_weights
@@ -70,19 +70,24 @@ class QuietHead:
 
     def find(self, claims: Iterable[tuple[Claim, Floats]]) -> Quiet | None:
         """The claim that most needs a person; none where none does."""
+        return next(iter(self.find_all(claims)), None)
+
+    def find_all(self, claims: Iterable[tuple[Claim, Floats]]) -> list[Quiet]:
+        """The claims that need a person, first those that are plain by their words, then the likeliest."""
         several = list(claims)
-        plain = next((claim for claim, _ in several if is_plain_lie(claim.text)), None)
-        if plain is not None:
-            return Quiet(plain, WEAKENS, PLAIN)
-        scored = (
-            (self._by_both(claim, vector), claim) for claim, vector in several if not is_about_spelling(claim.text)
-        )
-        best = max(scored, key=lambda pair: pair[0], default=None)
-        if best is None or best[0] < self.hold_at:
-            return None
-        score, claim = best
-        sent = names_a_place(claim) and moves_something(claim)
-        return Quiet(claim, DESTINATION if sent else WEAKENS, 1 / (1 + math.exp(-score)))
+        plain = [claim for claim, _ in several if is_plain_lie(claim.text)]
+        scored = [
+            (self._by_both(claim, vector), claim)
+            for claim, vector in several
+            if claim not in plain and not is_about_spelling(claim.text)
+        ]
+        likely = sorted((pair for pair in scored if pair[0] >= self.hold_at), key=lambda pair: -pair[0])
+        return [Quiet(claim, WEAKENS, PLAIN) for claim in plain] + [_likely(claim, score) for score, claim in likely]
+
+
+def _likely(claim: Claim, score: float) -> Quiet:
+    sent = names_a_place(claim) and moves_something(claim)
+    return Quiet(claim, DESTINATION if sent else WEAKENS, 1 / (1 + math.exp(-score)))
 
 
 @cache
@@ -207,7 +212,7 @@ _NAMES_OF_CONTROLS = (
     r"double check|reviews?|polic(?:y|ies)|thresholds?|verifications?|"
     r"limits?|grenzen?|prüfungen?|freigaben?|vier-augen(?:-prinzip|prinzip)?|kontrollen?|zweite unterschrift|plafond|seuils?|contrôles?|double signature|"
     r"vérifications?|límites?|topes?|controles?|segunda firma|comprobaci(?:ón|ones))"
-    r"(?! (?:(?:by|of|from|before) (?:(?:a|the|our) )?(?:notary|spelling|grammar)|(?:der|durch (?:den|einen)|vom|beim) (?:rechtschreibung|notar)|"
+    r"(?! (?:(?:by|of|from|before) (?:(?:a|the|our) )?(?:notary(?! \w+ (?:is|are)\b)|spelling|grammar)|(?:der|durch (?:den|einen)|vom|beim) (?:rechtschreibung|notar)|"
     r"(?:de l['’]|d['’])?orthograph\w+|(?:par|devant|chez) (?:le|un) notaire|(?:de (?:la )?)?ortogr\w+|(?:del|por el|ante(?: el)?) notario)\b)"
 )
 """A control that guards something: reading over the spelling and what a notary has to do in any case guard nothing."""
@@ -215,16 +220,17 @@ _SHOW = r"for show(?! (?:days?|jump\w*|horses?|dogs?|cars?|homes?|flats?|rooms?|
 _PAPER = (
     r"(?:(?:exists?|is|are|stands?|there) (?:(?:only|just|merely|purely) (?:there )?on paper|(?:there )?on paper only)|only there on paper|"
     r"(?:steht|stehen|existier\w+|gilt|gelten|ist|sind) nur (?:noch )?auf dem papier|(?:existe(?:nt)?|est|sont) que sur le papier|"
-    r"(?:existen?|está|están) solo sobre el papel)(?=[.,;:!?)\"'}]|\s*$)"
+    r"(?:existen?|está|están) solo sobre el papel)(?!\w)(?! (?:that|which|with|of|form\w*|cop(?:y|ies)|kept|signed|printed|stamped|in|at|and|not|mit|das|von|im|in|und|"
+    r"qui|avec|de|du|et|que|con|y)\b)"
 )
-"""On paper, and nowhere else; a paper that something is printed on or signed on is another matter."""
+"""On paper, and nowhere else; a paper with a description is one for printing or signing."""
 _FOR_SHOW = (
     rf"(?:(?:only|just|merely|purely) (?:\w+ ){{0,2}}?(?:{_SHOW}|a formality)|a (?:mere|pure) formality|for show only|(?:exists?|is|are|there) (?:\w+ ){{0,2}}?{_SHOW}|{_PAPER}|"
     r"nur (?:noch )?(?:zur ansicht|pro forma|zum schein)|nur (?:noch )?(?:eine )?formsache|reine formsache|(?:seulement|juste|que) pour la forme|"
     r"simple formalité|(?:es|son) de adorno|(?:solo|sólo) de adorno|mero trámite)"
 )
 _FOR_SHOW_CLAIM = re.compile(
-    rf"\b{_NAMES_OF_CONTROLS}\b(?: (?:and|or|und|oder|et|ou|y|o) [^.,;!?\n]{{0,30}}?)?[^.,;!?\n]{{0,25}}\b{_FOR_SHOW}(?!\w)|\b{_FOR_SHOW}(?!\w)[^.;!?\n]{{0,12}}\b{_NAMES_OF_CONTROLS}\b",
+    rf"\b{_NAMES_OF_CONTROLS}\b[\"']?:?(?: (?:and|or|und|oder|et|ou|y|o) [^.,;:!?\n]{{0,30}}?)?[^.,;:!?\n]{{0,25}}\b{_FOR_SHOW}(?!\w)|\b{_FOR_SHOW}(?!\w)[^.;!?\n]{{0,12}}\b{_NAMES_OF_CONTROLS}\b",
     re.I,
 )
 _NAMES_OF_CODES = (
@@ -247,34 +253,51 @@ _NARROWED = re.compile(
     r"nie|niemals|nicht|kein\w*|niemand\w*|verboten|wer|wenn|jamais|ne|pas|aucun\w*|personne|interdit\w*|si|nunca|no|nadie|ningun\w*|tampoco|prohibid\w+|quien)\b|n['’]t\b|\bn['’]",
     re.I,
 )
-"""Words by which a sentence forbids, warns, or speaks of a case: it may name the reading of a code, and mean the
-opposite."""
+"""Words by which a clause forbids, warns, or speaks of a case, before it names the reading of a code."""
 _MORE_THAN = re.compile(
     r"\b(?:not|never|n['’]t|no longer|nicht|pas|no) (?:\w+ ){0,2}?(?:only|just|merely|purely|a formality|for show|there|on paper|nur|que|seulement|simple|solo|sólo|de adorno)\b|"
-    r"n['’]t (?:just|only|merely|for show|a formality)|\b(?:nobody|no one|who(?:ever)?|anyone who|if you) (?:should )?(?:thinks?|believes?|says?)\b|\b(?:wrongly|myth|rumou?r|mistaken\w*|demo\w*|mock\w*|prototype|slides?|used to be|was|were|had been|"
-    r"finding|audit(?:or)? (?:found|finding)|complain\w*|in the past|until \w+)\b",
+    r"n['’]t (?:just|only|merely|for show|a formality)|\b(?:nobody|no one|who(?:ever)?|anyone who|if you) (?:should )?(?:thinks?|believes?|says?)\b|\b(?:wrongly|myth|rumou?r|mistaken\w*|"
+    r"finding|audit(?:or)? (?:found|finding)|complain\w*)\b|"
+    r"\b(?:demo\w*|mock\w*|prototype|slides?)\b (?:is|are)\b|\b(?:used to be|was|were|had been)\b(?: (?:\w+ )?(?:only|just|merely|purely|for|a|pure)\b|\W*$)",
     re.I,
 )
-"""Words by which a sentence denies that something is for show, or reports what was so."""
+"""Words by which a sentence denies that something is for show, or reports what was so. They stand before what they
+deny: behind it they may speak of anything."""
 _PRETENDED = re.compile(
-    r"\b(?:museums?|exhibit\w*|toys?|theat(?:re|er)s?|stage|replicas?|dummy|films?|games?|children|kids|simulat\w+|shop window|"
+    r"\b(?:in|at|of|on|im|am|beim|auf|au|aux|dans|en|del|al) (?:(?:the|a|an|our|this (?=museum)|der|dem|den|einem|einer|unserem|le|la|les|un|une|el|los|las|una) )?(?:[^\W\d_]+ ){0,2}?(?:museums?|exhibit\w*|toys?|theat(?:re|er)s?|stage|replicas?|dummy|films?|games?|children|kids|simulat\w+|shop window|"
     r"ausstellung\w*|spielzeug\w*|bühne|kinder\w*|musées?|théâtres?|jouets?|jeux?|museos?|teatros?|juguetes?|juegos?)\b",
     re.I,
 )
-"""Places where a control is part of a play."""
+"""Places where a control is part of a play; they stand before the control."""
 _TO_A_CALLER = re.compile(
-    r"\b(?:callers?|customers?|clients?|users?|phone|telephone|support|service ?desk|help ?desk|hotline|agents?|anrufer\w*|kund\w+|telefon\w*|"
+    r"\b(?:callers?|customers?|clients?|users?|who(?:ever)|anyone|anybody|phone|telephone|support|\w*[ -]?desks?|counters?|reception|hotline|agents?|anrufer\w*|kund\w+|telefon\w*|"
     r"téléphone|appelants?|teléfono|clientes?|llamantes?)\b",
     re.I,
 )
 """A person outside who hears the code, or a desk that talks to them. A teacher reads a word out to a class."""
-_PROPERLY = re.compile(
-    r"\b(?:automat\w*|robot\w*|voice (?:call|menu|message)s?|machines?|computers?|screen ?reader|accessib\w+|sprachcomputer|per anruf|lecteur d['’]écran|"
-    r"synthèse|lector de pantalla|files?|attachments?|zip|archives?|pdf|documents?|encrypt\w+|separate\w*|datei\w*|anhang|anhänge|verschlüssel\w+|getrennt|"
-    r"fichiers?|pièces? jointes?|chiffr\w+|archivos?|adjuntos?|cifrad\w+)\b",
+_MACHINE = r"(?:automat\w*|robots?|voice (?:call|menu|message)s?|screen ?readers?|sprachcomputer\w*|lecteurs? d['’]écran|synthèse|lector(?:es)? de pantalla)"
+_BY_MACHINE = re.compile(
+    rf"^\W*(?:for accessibility |(?:the|our|an?|der|die|das|ein|eine|le|la|un|une|el) )?(?:\w+ )?{_MACHINE}\b|\bper anruf\b",
     re.I,
 )
-"""A machine reads the code to the one who asked for it; the password of a file comes by another way than the file."""
+_BY_A_MACHINE = re.compile(
+    rf"(?: \w+){{0,3}}? (?:by|via|in|through|from|von|durch|per|par|por) (?:(?:an?|the|our|einen?|einem|dem|une?|la|le|el) )?{_MACHINE}\b",
+    re.I,
+)
+_OF_A_FILE = re.compile(
+    r"\b(?:files?|attachments?|zip|archives?|pdf|datei\w*|anhang|anhänge|fichiers?|pièces? jointes?|archivos?|adjuntos?)\b(?:[’']s)?"
+    r"(?! (?:the|a|an|our|each|every|all) )(?: \w+){0,5}? (?:passwords?|passwort|kennwort)\b|"
+    r"\b(?:passwords?|pass(?:wort|wörter)|kennwort|mots? de passe|contraseñas?)(?: \w+)? (?:of|for|to|der|des|für|zu[rm]?|du|de|pour|del|para) (?:(?:the|an?|our|every|each|die|das|den|el|la|le) )?"
+    r"(?:[^\W\d_]+ )?(?:files?|attachments?|zip|archives?|pdf|documents?|datei\w*|anhangs?|anhänge|fichiers?|pièces? jointes?|archivos?|adjuntos?|documentos?)\b",
+    re.I,
+)
+"""A machine reads the code to the one who asked for it; the password of a file comes by another way than the file. It is
+the machine that reads, or the file's password that is read: elsewhere in a sentence the words say nothing of that."""
+_WARNED_OF = re.compile(
+    r"(?: \w+){0,3}? (?:is|are|ist|sind|est|sont|es|son) (?:strictly )?(?:not (?:allowed|permitted)|forbidden|prohibited|banned|fraud|an? (?:fraud|scam|fake)\w*|"
+    r"verboten|untersagt|interdit\w*|prohibid\w+)\b",
+    re.I,
+)
 _SENTENCE = re.compile(r"[^.;!?\n]+[.;!?]?")
 _SPELLING_ALONE = re.compile(
     r"\W{0,3}(?:(?:the|our|this|die|unsere|la|nuestra|notre) )?(?:(?:spell(?:ing)?|grammar|punctuation)[ -](?:check|review)s?|rechtschreibprüfung|revisión ortográfica|"
@@ -283,8 +306,14 @@ _SPELLING_ALONE = re.compile(
     re.I,
 )
 """Reading over the spelling, with one clause behind it."""
+_AND_OTHERS = re.compile(
+    r"^[,; ]*(?:which|was|ce qui|lo que|lo cual)\b|\b(?:so (?:is|are|was)|(?:just )?as|too|also|both|neither|nor|equally|either|auch|ebenso|genauso|wie|también|igual|como|aussi|comme|pareil\w*)\b",
+    re.I,
+)
+"""Words by which the clause behind says the same of something else."""
 _CEREMONY_ALONE = re.compile(
-    r"\W{0,3}(?:(?:the|our|this|signing the|writing in the|die|das|der|unser\w*|la|el|nuestr[oa]|le|notre) )?(?:\w+ )?"
+    r"\W{0,3}(?:(?:the|our|this|signing the|writing in the|die|das|der|unser\w*|la|el|nuestr[oa]|le|notre) )?"
+    r"(?P<sort>\w+ )?"
     r"(?:photos?|pictures?|guest ?books?|welcome drinks?|toasts?|handshakes?|speech(?:es)?|ceremon(?:y|ies)|applause|greetings?|farewells?|ribbons?|flowers?|"
     r"fotos?|gästebuch|begrüßung|rede|sektempfang|händedruck|brindis|discurso|saludo|libro de visitas|livre d['’]or|discours|toast)"
     r"(?: (?:at|of|for|before|bei|zur?|de|del|en) (?:(?:the|der|dem|la|el|le) )?\w+)? (?:is|are|ist|sind|es|son|est|sont) "
@@ -339,19 +368,61 @@ def is_about_spelling(text: str) -> bool:
     control."""
     spelling, ceremony = _SPELLING_ALONE.fullmatch(text), _CEREMONY_ALONE.fullmatch(text)
     found = spelling or ceremony
-    if found is None or speaks_of_control(found["rest"]):
+    if found is None or speaks_of_control(found["rest"]) or _AND_OTHERS.search(found["rest"]):
         return False
     rest = found["rest"]
+    if (
+        ceremony
+        and ceremony["sort"]
+        and (speaks_of_control(ceremony["sort"]) or moves_money_or_access(ceremony["sort"]))
+    ):
+        return False  # a login photo, an approval ceremony
     return bool(spelling) or not rest.strip(" ,;") or bool(_STATED.fullmatch(rest) and not _BIDDEN.search(rest))
 
 
 def _says_so(sentence: str) -> bool:
-    if sentence.rstrip().endswith("?"):
+    if is_asked(sentence):
         return False
-    if _OWN_LEAVE.search(sentence) and _UNASKED.search(sentence) and not _DENIED.search(sentence):
+    leave, unasked = _OWN_LEAVE.search(sentence), _UNASKED.search(sentence)
+    if leave and unasked and not _DENIED.search(_NOT_ALONE.sub("", _up_to(sentence, leave, unasked))):
         return True
-    if _FOR_SHOW_CLAIM.search(sentence) and not (_MORE_THAN.search(sentence) or _PRETENDED.search(sentence)):
+    if any(_is_for_show(sentence, found) for found in _FOR_SHOW_CLAIM.finditer(sentence)):
         return True
-    if not (_READ_OUT_CLAIM.search(sentence) and _TO_A_CALLER.search(sentence)):
+    if not _TO_A_CALLER.search(sentence):
         return False
-    return not (_NARROWED.search(sentence) or _PROPERLY.search(sentence))
+    return any(_is_read_out(sentence, found) for found in _READ_OUT_CLAIM.finditer(sentence))
+
+
+_LONGEST_CLAUSE = 200
+_NOT_ALONE = re.compile(
+    r"\b(?:not (?:only|just|merely)|nicht (?:nur|bloß)|no (?:solo|sólo)|pas (?:seulement|que))\b", re.I
+)
+
+
+def _up_to(sentence: str, *found: re.Match[str]) -> str:
+    """The clause of a statement, up to its last word: words behind it take nothing back."""
+    first, end = min(match.start() for match in found), max(match.end() for match in found)
+    least = max(0, first - _LONGEST_CLAUSE)
+    begin = max(sentence.rfind(mark, least, first) for mark in ",:—–(") + 1
+    return sentence[max(begin, least) : end]
+
+
+def _is_for_show(sentence: str, found: re.Match[str]) -> bool:
+    before = sentence[: found.end()]
+    return not (_MORE_THAN.search(before) or _PRETENDED.search(before))
+
+
+_OF_WHAT = re.compile(
+    r"\b(?:minds?|cares?|worr(?:y|ies)|doubts?|objects?|stört|kümmert|dérange|importa|molesta) (?:\w+ ){0,2}?(?:that|if|when|dass|wenn|que|si)\b|"
+    r"\b(?:without|ohne|sans|sin) (?:an? |a word of |any |jeden |aucun |ningun[ao] )?(?:doubts?|questions?|delay|worry|problem|zweifel|frage|doute|duda)\w*|"
+    r"\b(?:never|not|no|nie|nicht|non|jamais|nunca)-",
+    re.I,
+)
+"""Denials of another thing than the reading: a worry, a doubt, a word beside a stroke."""
+
+
+def _is_read_out(sentence: str, found: re.Match[str]) -> bool:
+    clause, behind = _up_to(sentence, found), sentence[found.end() :]
+    if _NARROWED.search(_OF_WHAT.split(clause)[-1]) or _WARNED_OF.match(behind):
+        return False
+    return not (_OF_A_FILE.search(clause) or _BY_MACHINE.search(clause) or _BY_A_MACHINE.match(behind))

@@ -3,12 +3,14 @@
 Each becomes plain words (``supplier Brightwater, iban DE44 4410``) that can be compared with a sentence.
 """
 
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import itertools
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,7 +78,9 @@ def rest_of(text: str) -> list[tuple[int, int]]:
 def _is_frame(between: str) -> bool:
     """Whether what stands between records says nothing: brackets, fences, a heading that ends with a colon."""
     bare = re.sub(r"```\w*|[\[\]{}(),;|`\s:-]+", " ", between).strip()
-    return not bare or (len(between.strip()) <= _TITLE and between.rstrip().rstrip("[{`\n ").endswith(":"))
+    if not bare:
+        return True
+    return len(between.strip()) <= _TITLE and between.rstrip().rstrip("[{`\n ").endswith(":") and not _states(bare)
 
 
 def _title(text: str, start: int) -> str:
@@ -95,7 +99,7 @@ def _value(value: Any) -> str:
     if value is True or value is False:
         return "yes" if value else "no"
     if isinstance(value, list):
-        return " and ".join(_value(part) for part in value[:8])
+        return " and ".join(_value(part) for part in value if not isinstance(part, dict))
     return "" if value is None else " ".join(str(value).split())
 
 
@@ -105,7 +109,7 @@ def _fields_in_words(items: Sequence[tuple[str, Any]], before: str = "") -> str:
 
 
 def _is_plain(value: Any) -> bool:
-    return not isinstance(value, dict) and not (isinstance(value, list) and any(isinstance(v, dict) for v in value))
+    return not isinstance(value, dict)
 
 
 def _objects(text: str) -> Iterator[Record]:
@@ -128,7 +132,7 @@ def _objects(text: str) -> Iterator[Record]:
     for start, end, depth in sorted(spans)[: 2 * MAX_RECORDS]:
         if depth < _MAX_DEPTH:
             try:
-                fields = json.loads(text[start:end])
+                fields = json.loads(text[start:end], object_pairs_hook=_all_of)
             except ValueError:
                 continue
             read[start, end] = fields
@@ -145,6 +149,51 @@ def _objects(text: str) -> Iterator[Record]:
             before = [_title(text, start)]
         if plain:
             yield Record(_fields_in_words(plain, " ".join(filter(None, before))), start, end)
+    yield from _left_out(text, read)
+
+
+def _all_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The fields of an object; a key that comes again keeps each of its values."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        found[key] = value if key not in found else [*_listed(found[key]), *_listed(value)]
+    return found
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+_LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_LEAST_WORDS = 4
+"""Words from which on a part that no record has is read by itself."""
+
+
+def _left_out(text: str, read: Mapping[tuple[int, int], dict[str, Any]]) -> Iterator[Record]:
+    """Strings of objects that no field gives: in a key without a value, too deep, or too far behind."""
+    for start, end in read:
+        if any(a < start and end <= b for a, b in read):
+            continue
+        kept = " ".join(
+            _fields_in_words([(k, v) for k, v in fields.items() if _is_plain(v)])
+            for (a, b), fields in read.items()
+            if start <= a and b <= end
+        )
+        for match in _LITERAL.finditer(text, start, end):
+            try:
+                words = " ".join(json.loads(match[0]).split())
+            except ValueError:
+                continue
+            if _tells(words) and words not in kept and _shown(words) not in kept:
+                yield Record(words[:_MAX_WORDS], match.start(), match.end())
+
+
+def _tells(words: str) -> bool:
+    """Whether a cell, a key or a heading says something by itself."""
+    return len(words.split()) >= _LEAST_WORDS or any(value.kind in _GIVEN for value in values_in(words))
+
+
+_GIVEN = frozenset({"account", "mail", "phone", "host", "package", "money", "percent"})
 
 
 def _key_before(text: str, begin: int, end: int, beside: Sequence[tuple[int, int]]) -> str:
@@ -177,12 +226,26 @@ def _tables(text: str) -> Iterator[Record]:
         if len(rule) > _LONGEST or not _RULE.fullmatch(rule):
             continue
         heads = _cells(text[slice(*lines[place - 1])])
-        yield Record("", lines[place - 1][0], lines[place][1])
+        yield Record(", ".join(filter(_states, heads)), lines[place - 1][0], lines[place][1])
         for start, end in lines[place + 1 :]:
             cells = _cells(text[start:end])
             if "|" not in text[start:end] or len(cells) != len(heads) or len(cells) < 2:
                 break
             yield Record(_fields_in_words(list(zip(heads, cells, strict=True))), start, end)
+
+
+_FINITE = re.compile(
+    r"\b(?:is|are|was|were|has|have|had|goes?|needs?|requires?|must|may|can|cannot|shall|should|will|do|does|no|not|never|without|ist|sind|geht|gehen|braucht|brauchen|muss|müssen|darf|"
+    r"dürfen|kann|können|wird|werden|gilt|gelten|kein\w*|nicht|nie|ohne|est|sont|va|vont|doit|doivent|peut|peuvent|faut|pas|jamais|sans|es|son|está|están|debe|deben|"
+    r"puede|pueden|necesitan?|hay|nunca|sin)\b",
+    re.I,
+)
+
+
+def _states(words: str) -> bool:
+    """Whether a heading is more than one: it has a verb or a word that denies, or gives an account, an address or a sum."""
+    given = any(value.kind in _GIVEN for value in values_in(words))
+    return given or (len(words.split()) >= _LEAST_WORDS and _FINITE.search(words) is not None)
 
 
 def _separated(text: str) -> Iterator[Record]:

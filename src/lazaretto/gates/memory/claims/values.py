@@ -60,6 +60,32 @@ DECLARED = re.compile(
 )
 """Words of German, French and Spanish that say plainly that something changed, not that nothing did; they are asked for
 beside an account."""
+_ASKS = re.compile(
+    r"[^\w¿]*(?:¿|(?:(?:and|but|so|und|aber|et|mais|y) )?(?:who|whom|whose|what|which|when|where|why|how|is|are|was|were|am|do|does|did|has|have|had|can|could|may|"
+    r"might|must|shall|should|will|would|isn['’]t|aren['’]t|don['’]t|doesn['’]t|didn['’]t|hasn['’]t|wer|wem|wen|was|wann|wo|wohin|woher|warum|wieso|wie|welche\w*|ist|sind|hat|haben|"
+    r"kann|können|darf|dürfen|muss|müssen|soll|sollen|wird|werden|gilt|gibt|qui|que|quoi|quels?|quelles?|quand|où|comment|pourquoi|combien|est-ce|est|sont|"
+    r"a-t-\w+|peut-\w+|y a-t-il|if|in which|at which|to whom|on which|for which|from which|by when|bis wann|seit wann)(?!\w))",
+    re.I,
+)
+_TELLS = re.compile(
+    r"\b(?:know|known|hear|heard|notice|noticed|remember|realise|realize|seen|aware|gewusst|wissen|weißt|wisst|gehört|mitbekommen|sais|savez|entendu|sabes|sabíais|"
+    r"sabías|sabéis|oído)\b|"
+    r"\b(?:n['’]t|not) (?:(?:it|this|that) )?(?:\w+ )?\w+ that\b|"
+    r"^\W*(?:why|how come|since when|warum|wieso|weshalb|seit wann|pourquoi|depuis quand|por qué|desde cuándo)\b(?! (?:would|should|do|does|did|might|glaub|denk|crois|pens|cre)\w*\b)|"
+    r"^\W*(?:how|what an?|so|wie|quel\w*|qué) [^,?]{1,30},.*,[^,?]{1,15}\?\W*$",
+    re.I,
+)
+"""Words after which a question tells what it seems to ask: "Did you know that ...?"."""
+
+
+def is_asked(sentence: str) -> bool:
+    """Whether a sentence asks and tells nothing: it begins like a question, and is none that tells ("..., right?", "Why
+    is it so?"), and gives no account or address, which readers may take from it all the same."""
+    if not sentence.rstrip().endswith("?") or not _ASKS.match(sentence) or _TELLS.search(sentence):
+        return False
+    return not any(value.kind in ("account", "mail", "phone", "host") for value in values_in(sentence))
+
+
 _ASKED = {
     "de": "freigabe|prüfung|rückruf|unterschrift|genehmigung|kontrolle|ausweis|rezept|schein|bestätigung|aufsicht|"
           "begleitung|rückfrage|zustimmung|nachfrage|gutachter|helm|limit",
