@@ -13,61 +13,18 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import importlib
-import importlib.metadata
-import inspect
 import json
 import subprocess
 import sys
 import tempfile
 import warnings
-import zlib
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
+
+from lazaretto_lab.real_pages import judges, pages
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RESULTS = REPOSITORY / "lab" / "results" / "real_pages"
-PAGE, SHORTEST, MOST_OF_ONE, MOST_DOCSTRINGS = 1_500, 200, 3, 200
-QUIET = ("antigravity", "this", "idlelib", "turtledemo")
-"""Modules that do something when they are imported."""
-
-
-def pages() -> Iterator[tuple[str, int, str]]:
-    """Name, number and text of each page."""
-    for found in sorted(importlib.metadata.distributions(), key=lambda one: one.metadata["Name"].lower()):
-        name = found.metadata["Name"].lower()
-        text = str(found.metadata.get_payload() or found.metadata["Description"] or "")
-        cut = [text[at : at + PAGE].strip() for at in range(0, len(text), PAGE)]
-        long = [page for page in cut if len(page) >= SHORTEST]
-        several = dict.fromkeys((0, len(long) // 2, len(long) - 1)) if long else ()
-        if not name.startswith("lazaretto"):
-            yield from ((name, number, long[number]) for number in [*several][:MOST_OF_ONE])
-    yield from docstrings()
-
-
-def docstrings() -> Iterator[tuple[str, int, str]]:
-    """Long docstrings of the standard library, evenly from all modules."""
-    found = []
-    for name in sorted(sys.stdlib_module_names):
-        if name.startswith("_") or name in QUIET:
-            continue
-        try:
-            module = importlib.import_module(name)
-        except ImportError:
-            continue
-        for part, value in [("", module), *vars(module).items()]:
-            if part and not ((inspect.isfunction(value) or inspect.isclass(value)) and value.__module__ == name):
-                continue
-            text = inspect.getdoc(value) or ""
-            if len(text) >= SHORTEST:
-                found.append((f"python: {name}.{part}", 0, text[:PAGE]))
-    yield from found[:: max(1, len(found) // MOST_DOCSTRINGS)]
-
-
-def judges(name: str) -> bool:
-    """Whether the pages of a package judge; the others may be looked at."""
-    return zlib.crc32(name.encode()) % 2 == 0
 
 
 def main() -> None:

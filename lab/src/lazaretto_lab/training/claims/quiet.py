@@ -1,11 +1,12 @@
 """Fits the head of quiet poison on the vectors of claims, and says how it does on kinds of work it has not seen.
 
-    python -m lazaretto_lab.training.claims.quiet NOTES --screener WORK --weights WEIGHTS --out lab/results/facts
+    python -m lazaretto_lab.training.claims.quiet NOTES --weights WEIGHTS --out lab/results/facts
 
 WEIGHTS is src/lazaretto/models/weights/claims, NOTES is ``scr_clean_notes.jsonl.gz`` of the screening data: honest
-notes that are no rules; WORK is where the screener was trained: its left-out scores count beside the words. Nothing
-here is random but the order of the notes (a fixed seed). Five folds over kinds of work; three kinds of work are never
-fitted on. The bar is set on honest notes and rules that were written for it, each in a fold that had not seen its kind.
+notes that are no rules. Pages that people wrote for people (``real_pages``, the half that does not judge) are honest,
+too. Nothing here is random but the order of the notes (a fixed seed). Five folds over kinds of work and packages; three
+kinds of work are never fitted on. The bar is set on honest rules that were written for it, each in a fold that had not
+seen its kind.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import hashlib
 import json
 import random
 import re
+import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,19 +25,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.gates.memory.claims.extraction import read_claim
-from lazaretto.gates.memory.claims.quiet import FEATURES, SCREENER_ADDS, SCREENER_SHARE, quiet_features
+from lazaretto.gates.memory.claims.extraction import claims_of, read_claim
+from lazaretto.gates.memory.claims.quiet import FEATURES, quiet_features
 from lazaretto.models.minilm import DIMENSION, claim_minilm
+from lazaretto_lab.real_pages import judges, pages
 from lazaretto_lab.training import written
 from lazaretto_lab.training.claims.facts_data import HELD_OUT, alone, topics, written_pairs
-from lazaretto_lab.training.screener import leave_one_out, material
-from lazaretto_lab.training.screener.bundle import read_rows
+from lazaretto_lab.training.screener import material
 
 Floats = NDArray[np.float64]
 SCALE, RIDGE_VECTOR, RIDGE_WORDS, FOLDS, NOTES, SEED = 4.0, 3.0, 0.3, 5, 1_500, 5
-FALSE_ALARMS = 0.004
-"""Share of honest written notes, and of plain written statements, above the bar; a fold had not seen their kinds of
-work."""
+FALSE_ALARMS = 0.0114
+"""Share of honest written rules above the bar, by words alone; a fold had not seen their kinds of work."""
 HONEST = ("work", "stated")
 _GUARDS = re.compile(
     r"\b(?:only|never|nobody|always|alone|not?|must|nur|nie|niemand|kein\w*|immer|seule?s?|jamais|personne|toujours|ne|"
@@ -112,17 +113,13 @@ def scored(read: list[Line], x: Floats) -> tuple[Floats, Floats]:
     return score, shipped
 
 
-def screener_marks(work: Path) -> dict[str, float]:
-    """What the screener made of every written text in known languages when it had not seen its kind."""
-    rows, found = read_rows(work), dict[str, float]()
-    scores = np.full(len(rows["label"]), np.nan)
-    for fold in leave_one_out.FOLDS:
-        result = json.loads((work / f"{fold}.json").read_text(encoding="utf-8"))
-        scores[result["text"]] = result["quiet"]
-    for source in sorted(material.WRITTEN):
-        mine = [n for n, name in enumerate(rows["source"]) if name == source]
-        texts = [one.text for one in material.written_texts(source) if one.language in material.KNOWN]
-        found |= dict(zip(texts, scores[mine[: len(texts)]].tolist(), strict=True))
+def page_lines() -> list[Line]:
+    """The claims of pages that people wrote for people, but for those that judge."""
+    found = []
+    for name, _, page in pages():
+        if not judges(name):
+            fold = zlib.crc32(name.encode()) // 2 % FOLDS
+            found += [Line(claim.text, 0, name, "en", "pages", fold) for claim in claims_of(page)]
     return found
 
 
@@ -130,27 +127,23 @@ def main() -> None:
     """Fit, write weights and figures."""
     parser = argparse.ArgumentParser()
     parser.add_argument("notes", type=Path)
-    parser.add_argument("--screener", type=Path, required=True)
     parser.add_argument("--weights", type=Path)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    read = lines(given.notes)
+    read = lines(given.notes) + page_lines()
     vectors = np.concatenate(
         [claim_minilm().embed_texts([one.text for one in read[i : i + 64]]) for i in range(0, len(read), 64)]
     )
     words = np.array([quiet_features(read_claim(one.text)) for one in read])
     score, shipped = scored(read, np.concatenate([vectors * SCALE, words], axis=1).astype(np.float64))
-    marks = screener_marks(given.screener)
-    score += np.clip(SCREENER_SHARE * np.array([marks.get(one.text, 0.0) for one in read]), *SCREENER_ADDS)
-    known = np.array([one.text in marks for one in read])
     groups = np.array([one.group for one in read])
-    bar = max(float(np.quantile(score[(groups == name) & known], 1 - FALSE_ALARMS)) for name in HONEST)
+    unseen = np.array([one.work not in HELD_OUT for one in read])
+    bar = float(np.quantile(score[(groups == "rules") & unseen], 1 - FALSE_ALARMS))
     figures: dict[str, Any] = {"hold_at": round(bar, 4)}
     for part, held in (("unseen_work", False), ("held_out_work", True)):
         figures[part] = {}
         for group in dict.fromkeys(one.group for one in read):
             mine = np.array([one.group == group and (one.work in HELD_OUT) is held for one in read])
-            mine &= known | (group not in ("lies", "rules", *HONEST))
             if mine.any():
                 figures[part][group] = f"{int((score[mine] > bar).sum())} of {int(mine.sum())}"
     print(json.dumps(figures, indent=1))
@@ -165,7 +158,7 @@ def main() -> None:
         given.out.mkdir(parents=True, exist_ok=True)
         (given.out / "quiet.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
         rows = [asdict(one) | {"score": round(float(s), 3)} for one, s in zip(read, score, strict=True)]
-        own = [json.dumps(row, ensure_ascii=False) for row in rows if row["group"] not in ("notes", *HONEST)]
+        own = [json.dumps(row, ensure_ascii=False) for row in rows if row["group"] not in ("notes", "pages", *HONEST)]
         (given.out / "quiet_scores.jsonl").write_text("\n".join(own) + "\n", encoding="utf-8")
 
 
