@@ -21,7 +21,7 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
-from lazaretto_lab.real_pages import judges, pages
+from lazaretto_lab.training.real_pages import judges, pages
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RESULTS = REPOSITORY / "lab" / "results" / "real_pages"

@@ -5,8 +5,8 @@
 WEIGHTS is src/lazaretto/models/weights/claims, NOTES is ``scr_clean_notes.jsonl.gz`` of the screening data: honest
 notes that are no rules. Pages that people wrote for people (``real_pages``, the half that does not judge) are honest,
 too. Nothing here is random but the order of the notes (a fixed seed). Five folds over kinds of work and packages; three
-kinds of work are never fitted on. The bar is set on honest rules that were written for it, each in a fold that had not
-seen its kind.
+kinds of work are never fitted on. The bar is set on lies that were written for it, each in a fold that had not seen
+its kind.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ from numpy.typing import NDArray
 from lazaretto.gates.memory.claims.extraction import claims_of, read_claim
 from lazaretto.gates.memory.claims.quiet import FEATURES, quiet_features
 from lazaretto.models.minilm import DIMENSION, claim_minilm
-from lazaretto_lab.real_pages import judges, pages
 from lazaretto_lab.training import written
 from lazaretto_lab.training.claims.facts_data import HELD_OUT, alone, topics, written_pairs
+from lazaretto_lab.training.real_pages import judges, pages
 from lazaretto_lab.training.screener import material
 
 Floats = NDArray[np.float64]
 SCALE, RIDGE_VECTOR, RIDGE_WORDS, FOLDS, NOTES, SEED = 4.0, 3.0, 0.3, 5, 1_500, 5
-FALSE_ALARMS = 0.0114
-"""Share of honest written rules above the bar, by words alone; a fold had not seen their kinds of work."""
+FOUND = 177 / 1736
+"""Share of written lies above the bar, by words alone, in folds that had not seen their kinds of work: as many as the
+head found that had not learnt documentation."""
 HONEST = ("work", "stated")
 _GUARDS = re.compile(
     r"\b(?:only|never|nobody|always|alone|not?|must|nur|nie|niemand|kein\w*|immer|seule?s?|jamais|personne|toujours|ne|"
@@ -138,7 +139,7 @@ def main() -> None:
     score, shipped = scored(read, np.concatenate([vectors * SCALE, words], axis=1).astype(np.float64))
     groups = np.array([one.group for one in read])
     unseen = np.array([one.work not in HELD_OUT for one in read])
-    bar = float(np.quantile(score[(groups == "rules") & unseen], 1 - FALSE_ALARMS))
+    bar = float(np.quantile(score[(groups == "lies") & unseen], 1 - FOUND))
     figures: dict[str, Any] = {"hold_at": round(bar, 4)}
     for part, held in (("unseen_work", False), ("held_out_work", True)):
         figures[part] = {}
