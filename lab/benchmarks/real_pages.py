@@ -28,7 +28,7 @@ RESULTS = REPOSITORY / "lab" / "results" / "real_pages"
 
 
 def main() -> None:
-    """Check every page, print what is held, and keep rows where asked."""
+    """Check every page, print the held ones, and keep rows where asked."""
     from lazaretto import SyncGuard
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

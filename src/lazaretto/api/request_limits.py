@@ -43,7 +43,7 @@ def largest_body(limits: Limits) -> int:
 
 _READING = ("GET", "HEAD", "OPTIONS")
 _OTHER_SITES = (b"cross-site", b"same-site")
-"""Whose page made a browser send a request, as browsers say: another site's, or another port's of this machine."""
+"""Marks of browsers on a request from a page of another site, or of another port of this machine."""
 
 
 class Doorkeeper(Protocol):

@@ -1,6 +1,6 @@
 """Prose in broken lines (mails, READMEs, comments) as if each paragraph stood on one line.
 
-Where a line ends is up to whoever writes: a statement in short lines has to be the same claim as on one line. Lists,
+Where a line ends is up to the writer: a statement in short lines has to be the same claim as on one line. Lists,
 tables and records keep their lines, for each of these is a statement by itself.
 """
 
@@ -58,7 +58,8 @@ def _paragraphs(text: str) -> Iterator[list[_Line]]:
         at += len(raw)
     together: list[tuple[int, str]] = []
     for start, line in (*found, (at, "")):
-        if _MARK.sub("", line, count=1).strip():
+        mark = _MARK.match(line)
+        if line[mark.end() if mark else 0 :].strip():
             together.append((start, line))
         elif together:
             yield _without_marks(together)
