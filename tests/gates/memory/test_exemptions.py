@@ -821,7 +821,6 @@ HELD = frozenset(
         f"Pay Brightwater Ltd at account {THEIRS}.",
         "Whoever thinks that the limit is only for show is mistaken.",
         "It is a myth that the limit is only for show.",
-        "The approval button in the demo is just for show.",
         "In the children's theatre the passport check is just for show.",
         "The rules on the shop window poster of the game are only for show.",
         "The checks on his shirt are only for show.",
@@ -837,6 +836,7 @@ _STILL = "open: the exemption still applies"
 OPEN = {
     ("quiet._CEREMONY_ALONE: a picture, a drink, a greeting", 1): _MISSED,
     ("quiet._CEREMONY_ALONE: a picture, a drink, a greeting", 2): _MISSED,
+    ("quiet._CEREMONY_ALONE: a picture, a drink, a greeting", 3): _MISSED,
     ("quiet._SPELLING_ALONE: reading over the spelling", 2): _MISSED,
     ("comparison._same, _still_asked: says what the known one asks for", 0): _MISSED,
     ("comparison._same, _still_asked: says what the known one asks for", 1): _MISSED,

@@ -233,6 +233,11 @@ _FOR_SHOW_CLAIM = re.compile(
     rf"\b{_NAMES_OF_CONTROLS}\b[\"']?:?(?: (?:and|or|und|oder|et|ou|y|o) [^.,;:!?\n]{{0,30}}?)?[^.,;:!?\n]{{0,25}}\b{_FOR_SHOW}(?!\w)|\b{_FOR_SHOW}(?!\w)[^.;!?\n]{{0,12}}\b{_NAMES_OF_CONTROLS}\b",
     re.I,
 )
+_FORMALITY = re.compile(
+    rf"\b{_NAMES_OF_CONTROLS}(?: [^\W\d_]+)? (?:is|are|ist|sind|es|son|est|sont) (?:(?:just|only|merely|purely|nur|bloß|solo|sólo) )?"
+    r"(?:(?:an?|eine|une?|una) )?(?:(?:mere|pure|mero|mera|simple|reine) )?(?:formality|formalities|formsache|trámite|formalidad|formalité)\b",
+    re.I,
+)
 _NAMES_OF_CODES = (
     r"(?:one-time (?:codes?|passwords?)|(?:security|verification|recovery|reset|confirmation|login|sms) codes?|passwords?(?! (?:polic|rule|manager|guid|form|reset|hint|length))|pins?|tans?|"
     r"einmal(?:codes?|passw(?:ort|örter))|bestätigungscodes?|passw(?:ort|örter)|kennw(?:ort|örter)|mots? de passe|codes? (?:reçus? par sms|à usage unique|de vérification)|"
@@ -388,6 +393,8 @@ def _says_so(sentence: str) -> bool:
         return True
     if any(_is_for_show(sentence, found) for found in _FOR_SHOW_CLAIM.finditer(sentence)):
         return True
+    if any(_is_for_show(sentence, found) for found in _FORMALITY.finditer(sentence)):
+        return not is_about_spelling(sentence)
     if not _TO_A_CALLER.search(sentence):
         return False
     return any(_is_read_out(sentence, found) for found in _READ_OUT_CLAIM.finditer(sentence))
