@@ -25,6 +25,7 @@ from lazaretto_lab.training.jury.foreign import FOLD_OF
 from lazaretto_lab.training.reader.work_notes import LANGUAGES, work_note
 from lazaretto_lab.training.screener import leave_one_out, material
 from lazaretto_lab.training.screener.bundle import INSIDE_WEIGHTS, WEIGHTS
+from lazaretto_lab.training.screener.days import day_texts
 
 FAMILIES = {
     0: ("bipia", "purplellama"), 1: ("injecagent", "templates"), 2: ("asb", "jailbreaks"), 3: ("xsafety",),
@@ -115,17 +116,20 @@ def _other_languages(data: Path) -> Iterator[dict[str, Any]]:
 
 
 def _written_harm() -> Iterator[dict[str, Any]]:
-    """Written requests in other languages, and written notes of work, which harm nobody."""
+    """Written requests in other languages; written notes of work and honest working days, which harm nobody."""
     for one in written.harm():
         row = _harm(one.text, int(one.bad), "written_harm", "own", one.fold, one.language)
         yield {**row, "w": _WRITTEN_WEIGHT}
     for one in written.notes():
         yield _harm(one.text, 0, "written_notes", "own", one.fold, one.language)
+    for one in day_texts():
+        if one.kind == "honest":
+            yield _harm(one.text[:1500], 0, "days", "own", one.fold, one.language)
 
 
 def _cases() -> Iterator[dict[str, Any]]:
     for case in material.written_cases():
-        if case.source.startswith("written"):
+        if case.source.startswith(("written", "days")):
             yield {"t": case.text, "a": case.start, "b": case.end, "h": case.host, "s": case.source, "l": case.language}
 
 

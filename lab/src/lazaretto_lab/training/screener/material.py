@@ -21,7 +21,12 @@ from typing import Any
 from lazaretto_lab.training import written
 from lazaretto_lab.training.claims import facts_data
 from lazaretto_lab.training.descriptions.packages import described_in
+from lazaretto_lab.training.mild import mild_texts
+from lazaretto_lab.training.real_pages import judges, pages
 from lazaretto_lab.training.screener import corpora, pairs, phrases
+from lazaretto_lab.training.screener.days import ORDERS as ORDERS_OF_DAYS
+from lazaretto_lab.training.screener.days import DayText, day_texts
+from lazaretto_lab.training.screener.noise import noise
 from lazaretto_lab.training.screener.own_texts import LANGUAGES, own_text
 
 ORDER, INSIDE, REQUEST, CLEAN, NOTE, ALONE = "order", "inside", "request", "clean", "note", "alone"
@@ -67,13 +72,20 @@ FREE_TEXTS = {"c4_sample", "owasp_cheatsheets", "mts_dialog", "safetext", "ethic
 
 
 def written_sources(fold: int) -> tuple[str, ...]:
-    """The sources of one fold of the written texts: notes and planted orders, statements, rules, tool descriptions."""
-    return tuple(f"{name}_{fold}" for name in ("written", "stated", "rules", "tools"))
+    """The sources of one fold of the written texts: notes and planted orders, statements, rules, tool descriptions,
+    working days by many hands and the lies in them."""
+    return tuple(f"{name}_{fold}" for name in ("written", "stated", "rules", "tools", "days", "rules_days"))
 
 
 _DESCRIPTIONS = Path(written.__file__).parents[1] / "descriptions"
 _MOST_DESCRIPTIONS = 80
 """Of one package."""
+_DAY_CASES = 3
+"""How often an order of the working days stands among the written cases, which are drawn alike."""
+_SHORTEST_DAY = 80
+"""Characters of an honest text of a working day into which a line may be put."""
+_LEAST_HOST = 4
+"""Words that what is left of a text without its order has at least, to stand beside it as honest."""
 REAL = "real"
 """Kind of the descriptions out of packages."""
 WRITTEN = frozenset(name for fold in range(written.FOLDS) for name in written_sources(fold))
@@ -81,7 +93,10 @@ WRITTEN = frozenset(name for fold in range(written.FOLDS) for name in written_so
 
 def written_texts(source: str, more: Sequence[Case] = ()) -> Iterator[written.Written]:
     """The texts of one written source, bad and honest."""
-    name, _, fold = source.partition("_")
+    name, _, fold = source.rpartition("_")
+    if name == "days":
+        yield from (_written_day(one) for one in day_texts() if one.fold == int(fold) and _is_about_orders(one))
+        return
     for kind, several in (("written", written_cases()), (REAL, more)):
         for case in several:
             if case.source == source:
@@ -92,6 +107,14 @@ def written_texts(source: str, more: Sequence[Case] = ()) -> Iterator[written.Wr
         yield from (one for one in (*written.notes(), *written.short()) if one.fold == int(fold))
     if name == "stated":
         yield from (one for one in stated() if one.fold == int(fold))
+
+
+def _written_day(one: DayText) -> written.Written:
+    return written.Written(one.text, one.hand, one.language, one.kind in ORDERS_OF_DAYS)
+
+
+def _is_about_orders(one: DayText) -> bool:
+    return one.kind == "honest" or one.kind in ORDERS_OF_DAYS
 
 
 @cache
@@ -129,7 +152,18 @@ def written_cases() -> tuple[Case, ...]:
         source = f"rules_{written.fold_of(lie.work)}"
         if lie.work not in facts_data.HELD_OUT:
             found.append(Case(lie.text, 0, len(lie.text), source, lie.lie, "", lie.language))
-    return (*found, *_own_descriptions())
+    return (*found, *_own_descriptions(), *_cases_of_days())
+
+
+def _cases_of_days() -> Iterator[Case]:
+    """Orders with the honest text around them, as often as ``_DAY_CASES`` says; lies without it."""
+    for one in day_texts():
+        if one.kind in ORDERS_OF_DAYS and one.part != one.text:
+            host = one.rest if len(one.rest.split()) > _LEAST_HOST else ""
+            case = Case(one.text, one.start, one.end, f"days_{one.fold}", True, host, one.language)
+            yield from [case] * _DAY_CASES
+        elif one.kind == "lie":
+            yield Case(one.part, 0, len(one.part), f"rules_days_{one.fold}", True, "", one.language)
 
 
 def _own_descriptions() -> Iterator[Case]:
@@ -192,6 +226,22 @@ def _written() -> Iterator[Line]:
     for one in written.rules():
         if not one.bad:
             yield Line(one.text, NOTE, f"rules_{one.fold}", one.language)
+    for one in mild_texts():
+        if one.form != "value":
+            yield Line(one.text, ORDER if one.order else NOTE, f"days_{one.fold}", one.language)
+    yield from _lines_of_days()
+
+
+def _lines_of_days() -> Iterator[Line]:
+    for one in day_texts():
+        source = f"days_{one.fold}"
+        if one.kind == "honest":
+            yield Line(one.text, NOTE, source, one.language)
+        elif one.kind in ORDERS_OF_DAYS:
+            yield Line(one.part, ORDER if one.part == one.text else INSIDE, source, one.language)
+    sentences = [one.text for one in stated() if one.language == "en" and 20 < len(one.text) < 120]
+    yield from (Line(text, NOTE, "noise") for text in noise(sentences))
+    yield from (Line(text, CLEAN, "pages") for name, _, text in pages() if not judges(name))
 
 
 def contexts(data: Path, seed: int) -> list[Context]:
@@ -224,6 +274,12 @@ def contexts(data: Path, seed: int) -> list[Context]:
     found += [Context(text, "xquad_pairs", language) for text, language in _paragraphs(data)]
     found += [Context(one.host, f"written_{one.fold}", one.language) for one in written.planted()]
     found += [Context(one.text, f"written_{one.fold}", one.language) for one in written.notes() if len(one.text) > 80]
+    found += [
+        Context(one.text, f"days_{one.fold}", one.language)
+        for one in day_texts()
+        if one.kind == "honest" and len(one.text) > _SHORTEST_DAY
+    ]
+    found += [Context(text, "pages") for name, _, text in pages() if not judges(name)]
     found = [context for context in found if context.language in KNOWN and len(context.text) > 30]
     return [Context(c.text[:1600], c.source, c.language, c.places) for c in found]
 
