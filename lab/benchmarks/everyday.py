@@ -245,6 +245,7 @@ RUNS: dict[str, Callable[[], list[Row]]] = {
     "fifth_day": partial(day, "fifth_day"),
     "sixth_day": partial(day, "sixth_day"),
     "seventh_day": partial(day, "seventh_day"),
+    "eighth_day": partial(day, "eighth_day"),
 }
 
 
