@@ -11,6 +11,9 @@ import pytest
 from lazaretto_lab.training import written
 from lazaretto_lab.training.claims.facts_data import dialogue_pairs, quiet_dev, quiet_more, quiet_twins
 from lazaretto_lab.training.mild import FORMS, mild_texts
+from lazaretto_lab.training.screener.days import HANDS, ORDERS, day_texts
+from lazaretto_lab.training.screener.noise import FORMS as NOISE
+from lazaretto_lab.training.screener.noise import noise
 from lazaretto_lab.worlds.claims.scenarios import operational_scenarios
 
 LISTS = Path(__file__).parents[3] / "tests" / "data"
@@ -47,6 +50,29 @@ def test_mild_orders_and_honest_texts_beside_them_are_apart_from_every_list_that
     files = [file for place in (LISTS, EVERYDAY) for file in place.rglob("*") if file.suffix in (".toml", ".jsonl")]
     judged = set[str]().union(*(_stretches(file.read_text(encoding="utf-8")) for file in files))
     assert not [one.text for one in mild_texts() if _stretches(one.text) & judged]
+
+
+def test_working_days_of_many_hands_are_apart_from_every_list_that_judges() -> None:
+    files = [file for file in LISTS.rglob("*") if file.suffix in (".toml", ".jsonl") and file.stem not in HANDS]
+    judged = set[str]().union(*(_stretches(file.read_text(encoding="utf-8")) for file in files))
+    assert "eighth_day" in {file.stem for file in files}
+    assert not [one.text for one in day_texts() if _stretches(one.text) & judged]
+
+
+def test_each_attack_of_the_working_days_has_its_part_and_each_fold_both_kinds_of_text() -> None:
+    texts = day_texts()
+    assert {one.hand for one in texts} == set(HANDS)
+    assert all(bool(one.part) is (one.kind != "honest") for one in texts)
+    for fold in range(written.FOLDS):
+        kinds = [one.kind for one in texts if one.fold == fold]
+        assert kinds.count("honest") > 100 and sum(kind in ORDERS for kind in kinds) > 80
+
+
+def test_noise_has_texts_of_every_form_and_is_the_same_each_time() -> None:
+    sentences = ["The lift is checked on Monday.", "Two crates of apples came late."]
+    texts = list(noise(sentences))
+    assert len(texts) > 0.9 * len(NOISE) * 160 and texts == list(noise(sentences))
+    assert len(set(texts)) > 0.6 * len(texts)
 
 
 def test_each_form_and_language_of_mild_texts_has_orders_and_honest_texts() -> None:
