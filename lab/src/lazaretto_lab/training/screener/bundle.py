@@ -6,6 +6,7 @@ import io
 import json
 import lzma
 import re
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -31,11 +32,11 @@ WEIGHTS = {
     "germeval2018": 1, "told_br": 1, "korean_hate_speech": 0.5, "cold_test": 0.5, "xcopa": 0.4, "safetext": 0.4,
     "ethics_commonsense": 0.4,
     **{f"written_{fold}": 5 for fold in range(5)}, **{f"rules_{fold}": 2 for fold in range(5)},
-    **{f"stated_{fold}": 3 for fold in range(5)}, **{f"days_{fold}": 6 for fold in range(5)}, "noise": 3, "pages": 4,
+    **{f"stated_{fold}": 3 for fold in range(5)}, **{f"days_{fold}": 3 for fold in range(5)}, "noise": 2, "pages": 2,
 }  # fmt: skip
 """How often a source is drawn; 1 where not named."""
 INSIDE_WEIGHTS = {
-    **WEIGHTS, **{f"written_{fold}": 1.5 for fold in range(5)}, **{f"days_{fold}": 3 for fold in range(5)},
+    **WEIGHTS, **{f"written_{fold}": 1.5 for fold in range(5)}, **{f"days_{fold}": 1.5 for fold in range(5)},
     "own": 8, "phrases": 7, "bipia_email": 3, "bipia_code": 1.5, "injecagent": 3, "asb": 3, "advbench": 1,
     "code_orders": 1.5, "own_tasks": 8, "clinc150": 1.5, "hwu64": 1.5, "snips": 1, "oasst_sample": 0.7,
     "templates_everyday": 0.5, "dolly15k_sample": 1.5, "self_instruct_user": 1, "self_instruct_seed": 0.7, "koala": 0.5,
@@ -118,13 +119,13 @@ def _held(data: Path, lines: Sequence[material.Line], more: Sequence[material.Ca
     known: dict[str, set[str]] = {}
     for line in lines:
         known.setdefault(material.key_of(line.text), set()).add(line.source)
-    rows: dict[str, list[Any]] = {name: [] for name in ("fold", "source", "label", "kind", "language", "text")}
+    rows: dict[str, list[Any]] = {name: [] for name in ("fold", "source", "label", "kind", "language", "text", "crc")}
     for fold, sources in FOLDS.items():
         for source in sources:
             for sample, language in held_out(data, source, more):
                 if known.get(material.key_of(sample.text), set()) - set(sources):
                     continue
-                row = (fold, source, int(sample.poisoned), sample.kind, language, sample.text)
+                row: tuple[Any, ...] = (fold, source, int(sample.poisoned), sample.kind, language, sample.text, zlib.crc32(sample.text.encode()))
                 for name, value in zip(rows, row, strict=True):
                     rows[name].append(value)
     windows, owner = [], []

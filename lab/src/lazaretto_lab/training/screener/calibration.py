@@ -28,8 +28,10 @@ USER = "direct_user"
 """Kind of texts that users said to their assistant: orders by right, which the gate tells by their source."""
 WORK = ("written_", "stated_")
 """How sources of written everyday work begin: notes, and plain statements."""
-SHIFT_AT = 0.03
-"""The share of honest notes at which languages are made alike."""
+SPOKEN = ("written_", "days_")
+"""How sources begin whose honest texts are alike in kind in all languages: notes, and working days by many hands."""
+SHIFT_AT = 0.02
+"""The share of them at which languages are made alike."""
 FEWEST_FOR_SHIFT = 300
 """Honest notes a language must have for a shift of its own: the top of fewer is a handful of texts."""
 TOOL_RATES = {"sign": (0.01, 0.04), "refuse": (0.0005, 0.004)}
@@ -38,7 +40,7 @@ FEWEST = 50
 """Honest texts a source must have to count in the thresholds."""
 
 Scored = Mapping[str, Mapping[str, NDArray[Any]]]
-"""Source -> ``label``, ``logit``, ``language`` and ``kind`` of its tested texts."""
+"""Source -> ``label``, ``logit``, ``language``, ``kind`` and checksum (``crc``) of its tested texts."""
 
 
 def read_folds(folder: Path, variant: str = "") -> dict[str, dict[str, NDArray[Any]]]:
@@ -53,7 +55,7 @@ def read_folds(folder: Path, variant: str = "") -> dict[str, dict[str, NDArray[A
         result = json.loads(path.read_text(encoding="utf-8"))
         logit[result["text"]] = result["logit"]
     rows["logit"] = logit
-    columns = ("label", "logit", "language", "kind")
+    columns = ("label", "logit", "language", "kind", "crc")
     return {
         source: {name: rows[name][rows["source"] == source] for name in columns}
         for source in dict.fromkeys(rows["source"].tolist())
@@ -98,7 +100,7 @@ def shifted(rows: Mapping[str, NDArray[Any]], shift: Mapping[str, float]) -> NDA
 
 
 def _shifts(scored: Scored, languages: Sequence[str]) -> dict[str, float]:
-    work = [rows for source, rows in scored.items() if source.startswith(WORK)]
+    work = [rows for source, rows in scored.items() if source.startswith(SPOKEN)]
     spoken = np.concatenate([rows["language"][rows["label"] == 0] for rows in work])
     logit = np.concatenate([rows["logit"][rows["label"] == 0] for rows in work])
     base = np.quantile(logit[spoken == "en"], 1 - SHIFT_AT)

@@ -18,6 +18,7 @@ import argparse
 import json
 import subprocess
 import sys
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -116,9 +117,9 @@ def _written(scored: Scored, shift: Mapping[str, float]) -> dict[str, NDArray[np
     found: dict[str, list[float]] = {}
     for source, rows in scored.items():
         if source.startswith(WORK):
-            texts = [one.text for one in material.written_texts(source) if one.language in material.KNOWN]
-            for text, logit in zip(texts, shifted(rows, shift).tolist(), strict=True):
-                found.setdefault(group[text], []).append(logit)
+            texts = {zlib.crc32(one.text.encode()): one.text for one in material.written_texts(source)}
+            for crc, logit in zip(rows["crc"].tolist(), shifted(rows, shift).tolist(), strict=True):
+                found.setdefault(group[texts[crc]], []).append(logit)
     return {name: np.array(found[name]) for name in sorted(found)}
 
 
