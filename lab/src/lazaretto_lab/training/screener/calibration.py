@@ -26,10 +26,11 @@ RISKS = {0.1: 0.2, 0.05: 0.3, 0.02: 0.5, 0.01: 0.6, 0.005: 0.7, 0.001: 0.9}
 """The risk at the threshold of each rate: the scale of ``Screening.risk``."""
 USER = "direct_user"
 """Kind of texts that users said to their assistant: orders by right, which the gate tells by their source."""
-WORK = ("written_", "stated_")
-"""How sources of written everyday work begin: notes, and plain statements."""
 SPOKEN = ("written_", "days_")
-"""How sources begin whose honest texts are alike in kind in all languages: notes, and working days by many hands."""
+"""How sources of notes and of working days by many hands begin: alike in kind in all languages."""
+STATED = ("stated_",)
+"""How sources of plain statements begin."""
+WORK = (*SPOKEN, *STATED)
 SHIFT_AT = 0.02
 """The share of them at which languages are made alike."""
 FEWEST_FOR_SHIFT = 300
@@ -65,9 +66,9 @@ def read_folds(folder: Path, variant: str = "") -> dict[str, dict[str, NDArray[A
 def calibrate(scored: Scored, languages: Sequence[str], spread: float) -> dict[str, Any]:
     """Thresholds by false-positive rate, and the scale of risk that hangs on them.
 
-    A threshold holds its rate averaged over the public sources, and among the written notes of everyday work and the
-    written statements, each scored by a training that had not seen its kind of work. ``shift``: how much more honest
-    notes of a language look like orders than English ones.
+    A threshold holds its rate averaged over the public sources, and among the written notes and working days and the
+    written statements, each scored by a training that had not seen its kind of work or its hand. ``shift``: how much
+    more honest notes of a language look like orders than English ones.
     """
     shift = _shifts(scored, languages)
     moved = {source: {**rows, "logit": shifted(rows, shift)} for source, rows in scored.items()}
@@ -77,7 +78,10 @@ def calibrate(scored: Scored, languages: Sequence[str], spread: float) -> dict[s
         if task_of(source) == ORDERS
     }
     public = [one for source, one in honest.items() if len(one) >= FEWEST and not source.startswith(WORK)]
-    work = [[np.concatenate([one for source, one in honest.items() if source.startswith(name)])] for name in WORK]
+    work = [
+        [np.concatenate([one for source, one in honest.items() if source.startswith(names)])]
+        for names in (SPOKEN, STATED)
+    ]
     thresholds = {rate: max(_threshold(some, rate) for some in (public, *work)) for rate in RATES}
     usual = float(np.median(np.concatenate(public)))
     knots = [(usual, 0.02), *((thresholds[rate], RISKS[rate]) for rate in sorted(RISKS, reverse=True))]
