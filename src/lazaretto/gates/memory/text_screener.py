@@ -122,6 +122,8 @@ class Calibration:
     it."""
     tools: Mapping[str, float] = field(default_factory=dict)
     """Bars for descriptions of tools: ``sign`` (one sign among others) and ``refuse`` (enough by itself)."""
+    quiet: float = 0.0
+    """What is taken off every logit for quiet lies, so that honest notes score as they did when its reader was made."""
 
     def at(self, logit: float) -> tuple[float, float, float]:
         """Risk and its interval."""
@@ -146,7 +148,8 @@ class TextScreener:
     def __init__(self, weights: Path = WEIGHTS) -> None:
         arrays, self.calibration = _load(weights)
         adapter, head = split_heads(arrays)
-        self._heads, self._biases = head["weight"], head["bias"]
+        self._heads, self._biases = head["weight"], np.array(head["bias"], np.float32)
+        self._biases[_QUIET] -= self.calibration.quiet
         self._encoder = Encoder(adapter, int8=True)
         self._read: KeptTexts[NDArray[np.float32]] = KeptTexts(_KEPT_BYTES, lambda marks: int(marks.nbytes))
 
@@ -335,9 +338,8 @@ def _load(weights: Path) -> tuple[Arrays, Calibration]:
     )
     logits, risk, languages = (tuple(fitted[name]) for name in ("logits", "risk", "languages"))
     shift, tools = (fitted.get(name, {}) for name in ("shift", "tools"))
-    return arrays, Calibration(
-        fitted["thresholds"], logits, risk, float(fitted["spread"]), languages, shift=shift, tools=tools
-    )
+    spread, quiet = float(fitted["spread"]), float(fitted.get("quiet", 0.0))
+    return arrays, Calibration(fitted["thresholds"], logits, risk, spread, languages, shift, tools, quiet)
 
 
 @cache

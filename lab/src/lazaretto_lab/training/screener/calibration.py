@@ -37,11 +37,14 @@ FEWEST_FOR_SHIFT = 300
 """Honest notes a language must have for a shift of its own: the top of fewer is a handful of texts."""
 TOOL_RATES = {"sign": (0.01, 0.04), "refuse": (0.0005, 0.004)}
 """Shares of honest descriptions above each bar: of real ones, and of those that were written to look guilty."""
+QUIET_USUAL = 3.43
+"""The logit for quiet lies that one in fifty honest notes reached in the training for which the share of the screener
+in the product's ``quiet.py`` was chosen."""
 FEWEST = 50
 """Honest texts a source must have to count in the thresholds."""
 
 Scored = Mapping[str, Mapping[str, NDArray[Any]]]
-"""Source -> ``label``, ``logit``, ``language``, ``kind`` and checksum (``crc``) of its tested texts."""
+"""Source -> ``label``, ``logit``, ``quiet``, ``language``, ``kind`` and checksum (``crc``) of its tested texts."""
 
 
 def read_folds(folder: Path, variant: str = "") -> dict[str, dict[str, NDArray[Any]]]:
@@ -51,12 +54,13 @@ def read_folds(folder: Path, variant: str = "") -> dict[str, dict[str, NDArray[A
         missing = next(path for path in paths if not path.is_file())
         raise InputError("folder", f"{missing} does not exist", "First: lazaretto train screener train")
     rows = {name: np.array(values) for name, values in read_rows(folder).items()}
-    logit = np.full(len(rows["label"]), np.nan)
+    for name in ("logit", "quiet"):
+        rows[name] = np.full(len(rows["label"]), np.nan)
     for path in paths:
         result = json.loads(path.read_text(encoding="utf-8"))
-        logit[result["text"]] = result["logit"]
-    rows["logit"] = logit
-    columns = ("label", "logit", "language", "kind", "crc")
+        for name in ("logit", "quiet"):
+            rows[name][result["text"]] = result[name]
+    columns = ("label", "logit", "quiet", "language", "kind", "crc")
     return {
         source: {name: rows[name][rows["source"] == source] for name in columns}
         for source in dict.fromkeys(rows["source"].tolist())
@@ -94,6 +98,7 @@ def calibrate(scored: Scored, languages: Sequence[str], spread: float) -> dict[s
         "languages": list(languages),
         "shift": shift,
         "tools": _tool_bars(scored),
+        "quiet": _quiet_shift(scored),
     }
 
 
@@ -101,6 +106,15 @@ def shifted(rows: Mapping[str, NDArray[Any]], shift: Mapping[str, float]) -> NDA
     """The logits of a source, each taken down by the shift of its language."""
     moved: NDArray[np.float64] = rows["logit"] - np.array([shift.get(one, 0.0) for one in rows["language"].tolist()])
     return moved
+
+
+def _quiet_shift(scored: Scored) -> float:
+    """How much more honest notes look like quiet lies than to the training that its reader was made for."""
+    work = [rows for name, rows in scored.items() if name.startswith(SPOKEN) and "quiet" in rows]
+    if not work:
+        return 0.0
+    parts = [rows["quiet"][rows["label"] == 0] for rows in work]
+    return round(float(np.quantile(np.concatenate(parts), 1 - SHIFT_AT)) - QUIET_USUAL, 2)
 
 
 def _shifts(scored: Scored, languages: Sequence[str]) -> dict[str, float]:
