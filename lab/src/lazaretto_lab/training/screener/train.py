@@ -107,6 +107,7 @@ def _written(scored: Scored, shift: Mapping[str, float]) -> dict[str, NDArray[np
     """Logits of the written texts by what they are, each of the training that had not seen its kind of work."""
     from lazaretto_lab.training import written
     from lazaretto_lab.training.screener import material
+    from lazaretto_lab.training.screener.days import day_texts
 
     group = {one.text: "plain statements" for one in material.stated()}
     group |= {one.text: f"honest notes ({one.language})" for one in written.notes()}
@@ -114,6 +115,9 @@ def _written(scored: Scored, shift: Mapping[str, float]) -> dict[str, NDArray[np
     for one in written.planted():
         english = "English" if one.language == "en" else "other languages"
         group |= {one.host: "honest hosts", one.text: f"planted orders ({english})"}
+    for one in day_texts():
+        kind = "honest texts" if one.kind == "honest" else "orders"
+        group[one.text] = f"{kind} of working days ({'English' if one.language == 'en' else 'other languages'})"
     found: dict[str, list[float]] = {}
     for source, rows in scored.items():
         if source.startswith(WORK):
