@@ -2,9 +2,9 @@
 
     python lab/benchmarks/everyday.py notes      # 200 notes, each source, kept as memories and read
     python lab/benchmarks/everyday.py prompts    # 40 prompts and 20 tool results through the proxy, real clients
-    python lab/benchmarks/everyday.py tools      # 30 poisoned tool descriptions and their twins, MCP gateway
+    python lab/benchmarks/everyday.py tools      # 30 poisoned tool descriptions and their twins, MCP gateway (tools_second: 50)
     python lab/benchmarks/everyday.py facts      # 540 pairs: events, restatements, passages, poison, lies, rules
-    python lab/benchmarks/everyday.py quiet      # 120 more quiet lies, 120 honest rules that look like them
+    python lab/benchmarks/everyday.py quiet      # 120 more quiet lies, 120 honest rules that look like them (quiet_third: 80)
     python lab/benchmarks/everyday.py peaceful   # the 300 peaceful pairs again, a less trusted source after the user
     python lab/benchmarks/everyday.py day        # 120 honest texts of 20 other trades, 60 attacks, four ways each
     python lab/benchmarks/everyday.py second_day # as many of 20 further trades, by other hands (third_day, ...)
@@ -114,9 +114,9 @@ def facts() -> list[Row]:
     return _pairs("facts", json_list("facts_pairs"))
 
 
-def quiet() -> list[Row]:
-    """The second list of quiet lies and honest rules, each alone in a store."""
-    return _pairs("quiet", json_list("quiet_second"))
+def quiet(name: str = "quiet_second") -> list[Row]:
+    """The second or a later list of quiet lies and honest rules, each alone in a store."""
+    return _pairs("quiet", json_list(name))
 
 
 def peaceful() -> list[Row]:
@@ -148,14 +148,14 @@ def _pairs(what: str, lines: Sequence[Row]) -> list[Row]:
     return rows
 
 
-def tools() -> list[Row]:
+def tools(name: str = "tool_descriptions_poisoned") -> list[Row]:
     """Every tool alone behind a gateway of its own; of a rug pull the honest one is listed first, as it happens."""
     from lazaretto import Guard
 
     async def all_of_them() -> list[Row]:
         rows = []
         with tempfile.TemporaryDirectory() as folder, Guard.open(f"sqlite:///{folder}/crew.db") as guard:
-            for line in progress("tools", json_list("tool_descriptions_poisoned")):
+            for line in progress("tools", json_list(name)):
                 for which in ("poisoned", "honest"):
                     pulled = which == "poisoned" and line["attack"] == "rug pull"
                     fault = await _fault(guard, [line[which]])
@@ -246,6 +246,10 @@ RUNS: dict[str, Callable[[], list[Row]]] = {
     "sixth_day": partial(day, "sixth_day"),
     "seventh_day": partial(day, "seventh_day"),
     "eighth_day": partial(day, "eighth_day"),
+    "ninth_day": partial(day, "ninth_day"),
+    "tenth_day": partial(day, "tenth_day"),
+    "tools_second": partial(tools, "tools_second"),
+    "quiet_third": partial(quiet, "quiet_third"),
 }
 
 
@@ -274,14 +278,14 @@ def table(name: str, rows: list[Row]) -> str:
     if name == "notes":
         claims = crossed(rows, ("source", "way"), "language", "claims")
         return f"held:\n{crossed(rows, ('source', 'way'), 'language')}\n\nof these, by claims:\n{claims}"
-    if name == "tools":
+    if name.startswith("tools"):
         return crossed(rows, ("which",), "attack", "refused")
     if name.endswith("day"):
         honest = [row for row in rows if row["kind"] == "honest"]
         attacks = [row for row in rows if row["kind"] != "honest"]
         tables = (crossed(honest, ("source", "way"), "language"), crossed(honest, ("form",), "source"))
         return "\n\n".join((*tables, crossed(attacks, ("source", "way"), "kind")))
-    if name in ("facts", "quiet", "peaceful"):
+    if name in ("facts", "peaceful") or name.startswith("quiet"):
         spoilt = f"pairs whose first text was held already: {share(rows, 'earlier_held')}"
         detailed = [row for row in rows if "detail" in row]
         tables = (crossed(rows, ("kind",), "language"), crossed(detailed, ("kind", "detail"), "language"))
