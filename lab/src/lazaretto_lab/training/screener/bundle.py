@@ -32,11 +32,11 @@ WEIGHTS = {
     "germeval2018": 1, "told_br": 1, "korean_hate_speech": 0.5, "cold_test": 0.5, "xcopa": 0.4, "safetext": 0.4,
     "ethics_commonsense": 0.4,
     **{f"written_{fold}": 5 for fold in range(5)}, **{f"rules_{fold}": 2 for fold in range(5)},
-    **{f"stated_{fold}": 3 for fold in range(5)}, **{f"days_{fold}": 3 for fold in range(5)}, "noise": 2, "pages": 2,
+    **{f"stated_{fold}": 3 for fold in range(5)}, **{f"days_{fold}": 6 for fold in range(5)}, "noise": 3, "pages": 4,
 }  # fmt: skip
 """How often a source is drawn; 1 where not named."""
 INSIDE_WEIGHTS = {
-    **WEIGHTS, **{f"written_{fold}": 1.5 for fold in range(5)}, **{f"days_{fold}": 1.5 for fold in range(5)},
+    **WEIGHTS, **{f"written_{fold}": 1.5 for fold in range(5)}, **{f"days_{fold}": 3 for fold in range(5)},
     "own": 8, "phrases": 7, "bipia_email": 3, "bipia_code": 1.5, "injecagent": 3, "asb": 3, "advbench": 1,
     "code_orders": 1.5, "own_tasks": 8, "clinc150": 1.5, "hwu64": 1.5, "snips": 1, "oasst_sample": 0.7,
     "templates_everyday": 0.5, "dolly15k_sample": 1.5, "self_instruct_user": 1, "self_instruct_seed": 0.7, "koala": 0.5,
