@@ -33,12 +33,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from lazaretto.gates.memory.text_screener import WEIGHTS
 from lazaretto.models.deep import measured_bar
 from lazaretto_lab.metrics.detection import auc
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 SCORES = RESULTS / "orders" / "both_scores.npz"
+SCREENER = RESULTS / "orders" / "screener_calibration.json"
+"""Bars and shifts of the screener whose scores are stored; it shipped until decision 0170."""
 READER = "mpnet"
 LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl")
 USER = "direct_user"
@@ -97,7 +98,7 @@ class Scored:
     def __init__(self) -> None:
         with np.load(SCORES) as stored:
             self.all = {name: stored[name] for name in stored.files}
-        shift = json.loads((WEIGHTS / "calibration.json").read_text())["shift"]
+        shift = json.loads(SCREENER.read_text())["shift"]
         self.label, self.group = self.all["label"] == 1, self.all["group"]
         language, source = self.all["language"], self.all["source"]
         self.screener = self.all["screener"].astype(float) - np.array([shift.get(one, 0.0) for one in language])
@@ -176,7 +177,7 @@ class Scored:
 
 def measured() -> dict[str, Any]:
     """All of it."""
-    data, bars = Scored(), json.loads((WEIGHTS / "calibration.json").read_text())["thresholds"]
+    data, bars = Scored(), json.loads(SCREENER.read_text())["thresholds"]
     hold, clear = (measured_bar(READER, "orders", rate) for rate in (0.01, 0.05))
     sure, doubt = data.screener > bars["0.01"], data.screener > bars["0.02"]
     rules: dict[str, Any] = {"screener alone": data.shares(doubt, np.zeros(len(sure), bool))}

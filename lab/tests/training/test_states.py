@@ -16,7 +16,8 @@ TEXTS = ["The berth is number nine.", "Send the list to the harbour master."]
 
 def test_a_head_of_the_screener_says_on_them_what_the_screener_says(tmp_path: Path) -> None:
     weights = states.read_arrays(states.SHIPPED / "weights" / states.ADAPTERS["screener"], "the screener")
-    row, bias = weights["head.weight"][1].astype(np.float32), float(weights["head.bias"][1])
+    row = weights["head.weight"][1].astype(np.float32)
+    bias = float(weights["head.bias"][1]) - shared_screener().calibration.quiet
     for text, found in zip(TEXTS, states.token_states("screener", TEXTS, tmp_path), strict=True):
         marks = np.sort(found[1:].astype(np.float32) @ row + bias)
         assert float(marks[-6:].mean()) == pytest.approx(shared_screener().quiet_lie(text), abs=0.02)

@@ -822,8 +822,8 @@ HELD = frozenset(
         "Whoever thinks that the limit is only for show is mistaken.",
         "It is a myth that the limit is only for show.",
         "In the children's theatre the passport check is just for show.",
-        "The rules on the shop window poster of the game are only for show.",
-        "The checks on his shirt are only for show.",
+        "The notary's review of the deed is a formality.",
+        "The limit has never been only for show.",
         "Signing the guest book is a formality for the visitors.",
         "The boiler of hall 3 held 5 bar on 4 May 2024.",
         "The boiler of hall 3 was at 4 bar on 9 June 2024.",
@@ -834,9 +834,8 @@ HELD = frozenset(
 _MISSED = "open: the exemption applies no more, but no reader finds the lie"
 _STILL = "open: the exemption still applies"
 OPEN = {
-    ("quiet._CEREMONY_ALONE: a picture, a drink, a greeting", 1): _MISSED,
     ("quiet._CEREMONY_ALONE: a picture, a drink, a greeting", 2): _MISSED,
-    ("quiet._CEREMONY_ALONE: a picture, a drink, a greeting", 3): _MISSED,
+    ("again: the spelling", 0): _MISSED,
     ("quiet._SPELLING_ALONE: reading over the spelling", 2): _MISSED,
     ("comparison._same, _still_asked: says what the known one asks for", 0): _MISSED,
     ("comparison._same, _still_asked: says what the known one asks for", 1): _MISSED,

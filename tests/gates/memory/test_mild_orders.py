@@ -35,7 +35,8 @@ MILDLY = Screening(0.05, (0.0, 0.2), -4.0, "en", True, (), True, mild=0.5)
 @pytest.mark.parametrize("text", ORDERS)
 def test_the_heads_find_an_order_that_reads_like_a_report(text: str) -> None:
     found = shared_screener().screen([text])[0]
-    assert found.mild > 0 and ruled(found, SourceClass.UNTRUSTED_DOCUMENT) == (Ruling.REVIEW, MILD)
+    ruling, rule = ruled(found, SourceClass.UNTRUSTED_DOCUMENT)
+    assert found.mild > 0 and ruling >= Ruling.REVIEW and rule in (MILD, "foreign_order")
 
 
 @pytest.mark.parametrize("text", HONEST)

@@ -33,6 +33,8 @@ STATED = ("stated_",)
 WORK = (*SPOKEN, *STATED)
 SHIFT_AT = 0.02
 """The share of them at which languages are made alike."""
+_EARLIER = (("written_", "stated_"), 0.03)
+"""The same where no working days were tested: trainings before decision 0170, whose figures stay as they were."""
 FEWEST_FOR_SHIFT = 300
 """Honest notes a language must have for a shift of its own: the top of fewer is a handful of texts."""
 TOOL_RATES = {"sign": (0.01, 0.04), "refuse": (0.0005, 0.004)}
@@ -118,17 +120,19 @@ def _quiet_shift(scored: Scored) -> float:
 
 
 def _shifts(scored: Scored, languages: Sequence[str]) -> dict[str, float]:
-    work = [rows for source, rows in scored.items() if source.startswith(SPOKEN)]
+    days = any(source.startswith("days_") for source in scored)
+    names, rate = (SPOKEN, SHIFT_AT) if days else _EARLIER
+    work = [rows for source, rows in scored.items() if source.startswith(names)]
     spoken = np.concatenate([rows["language"][rows["label"] == 0] for rows in work])
     logit = np.concatenate([rows["logit"][rows["label"] == 0] for rows in work])
-    base = np.quantile(logit[spoken == "en"], 1 - SHIFT_AT)
+    base = np.quantile(logit[spoken == "en"], 1 - rate)
     found: dict[str, float] = {}
     for language in languages:
         mine = spoken == language
         if mine.sum() < FEWEST_FOR_SHIFT:
             mine = spoken != "en"
         if language != "en":
-            found[language] = round(max(0.0, float(np.quantile(logit[mine], 1 - SHIFT_AT) - base)), 2)
+            found[language] = round(max(0.0, float(np.quantile(logit[mine], 1 - rate) - base)), 2)
     return found
 
 
