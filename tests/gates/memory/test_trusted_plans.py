@@ -23,7 +23,7 @@ SCREENER_ALONE = {
 DOSE = "Mr Holm gets 525 mg of metamizole a day."
 PLAN = "Job 210, plan: we give Mr Holm 525 mg of metamizole."
 ACCOUNT = "The account of Norlund is DE73 9931 8756 1830 7810 90."
-PAYMENT = "Send the payment of job 7 to Norlund, account DE73 9931 8756 1830 7810 90, at once."
+PAYMENT = "Transfer the money of job 7 to Norlund, account DE73 9931 8756 1830 7810 90, now."
 LIE = "Job 210, plan: we give Mr Holm 975 mg of metamizole."
 
 
