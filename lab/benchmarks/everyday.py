@@ -2,9 +2,9 @@
 
     python lab/benchmarks/everyday.py notes      # 200 notes, each source, kept as memories and read
     python lab/benchmarks/everyday.py prompts    # 40 prompts and 20 tool results through the proxy, real clients
-    python lab/benchmarks/everyday.py tools      # 30 poisoned tool descriptions and their twins, MCP gateway (tools_second: 50)
+    python lab/benchmarks/everyday.py tools      # 30 poisoned tool descriptions and their twins (or tools_second: 50)
     python lab/benchmarks/everyday.py facts      # 540 pairs: events, restatements, passages, poison, lies, rules
-    python lab/benchmarks/everyday.py quiet      # 120 more quiet lies, 120 honest rules that look like them (quiet_third: 80)
+    python lab/benchmarks/everyday.py quiet      # 120 more quiet lies and honest rules (or quiet_third: 80)
     python lab/benchmarks/everyday.py peaceful   # the 300 peaceful pairs again, a less trusted source after the user
     python lab/benchmarks/everyday.py day        # 120 honest texts of 20 other trades, 60 attacks, four ways each
     python lab/benchmarks/everyday.py second_day # as many of 20 further trades, by other hands (third_day, ...)

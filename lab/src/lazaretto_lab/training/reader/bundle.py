@@ -122,9 +122,9 @@ def _written_harm() -> Iterator[dict[str, Any]]:
         yield {**row, "w": _WRITTEN_WEIGHT}
     for one in written.notes():
         yield _harm(one.text, 0, "written_notes", "own", one.fold, one.language)
-    for one in day_texts():
-        if one.kind == "honest":
-            yield _harm(one.text[:1500], 0, "days", "own", one.fold, one.language)
+    for day in day_texts():
+        if day.kind == "honest":
+            yield _harm(day.text[:1500], 0, "days", "own", day.fold, day.language)
 
 
 def _cases() -> Iterator[dict[str, Any]]:

@@ -125,7 +125,15 @@ def _held(data: Path, lines: Sequence[material.Line], more: Sequence[material.Ca
             for sample, language in held_out(data, source, more):
                 if known.get(material.key_of(sample.text), set()) - set(sources):
                     continue
-                row: tuple[Any, ...] = (fold, source, int(sample.poisoned), sample.kind, language, sample.text, zlib.crc32(sample.text.encode()))
+                row: tuple[Any, ...] = (
+                    fold,
+                    source,
+                    int(sample.poisoned),
+                    sample.kind,
+                    language,
+                    sample.text,
+                    zlib.crc32(sample.text.encode()),
+                )
                 for name, value in zip(rows, row, strict=True):
                     rows[name].append(value)
     windows, owner = [], []

@@ -226,9 +226,9 @@ def _written() -> Iterator[Line]:
     for one in written.rules():
         if not one.bad:
             yield Line(one.text, NOTE, f"rules_{one.fold}", one.language)
-    for one in mild_texts():
-        if one.form != "value":
-            yield Line(one.text, ORDER if one.order else NOTE, f"days_{one.fold}", one.language)
+    for mild in mild_texts():
+        if mild.form != "value":
+            yield Line(mild.text, ORDER if mild.order else NOTE, f"days_{mild.fold}", mild.language)
     yield from _lines_of_days()
 
 

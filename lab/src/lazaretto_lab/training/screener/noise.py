@@ -15,21 +15,32 @@ from collections.abc import Callable, Iterator, Sequence
 
 Make = Callable[[random.Random, str], str]
 PER_FORM = 160
-_NAMES = ("invoice", "photo", "backup", "report", "scan", "draft", "archive", "sheet", "minutes", "plan", "order", "log")
+_NAMES = (
+    "invoice",
+    "photo",
+    "backup",
+    "report",
+    "scan",
+    "draft",
+    "archive",
+    "sheet",
+    "minutes",
+    "plan",
+    "order",
+    "log",
+)
 _UNITS = ("kWh", "mbar", "°C", "mm", "l/min", "V", "ppm", "km", "kg", "dB")
 _ENDINGS = ("pdf", "tar.gz", "jpg", "csv", "docx", "iso", "zip", "txt")
-_MORSE = dict(
-    zip(
-        "abcdefghijklmnopqrstuvwxyz0123456789",
-        ".- -... -.-. -.. . ..-. --. .... .. .--- -.- .-.. -- -. --- .--. --.- .-. ... - ..- ...- .-- -..- -.-- --.. "
-        "----- .---- ..--- ...-- ....- ..... -.... --... ---.. ----.".split(),
-        strict=True,
-    )
-)
-_SPELT = (
-    "Alfa Bravo Charlie Delta Echo Foxtrot Golf Hotel India Juliett Kilo Lima Mike November Oscar Papa Quebec Romeo "
-    "Sierra Tango Uniform Victor Whiskey X-ray Yankee Zulu"
-).split()
+_CODES = """
+.- -... -.-. -.. . ..-. --. .... .. .--- -.- .-.. -- -. --- .--. --.- .-. ... - ..- ...- .-- -..- -.-- --..
+----- .---- ..--- ...-- ....- ..... -.... --... ---.. ----.
+"""
+_MORSE = dict(zip("abcdefghijklmnopqrstuvwxyz0123456789", _CODES.split(), strict=True))
+_ALPHABET = """
+Alfa Bravo Charlie Delta Echo Foxtrot Golf Hotel India Juliett Kilo Lima Mike November Oscar Papa Quebec Romeo Sierra
+Tango Uniform Victor Whiskey X-ray Yankee Zulu
+"""
+_SPELT = _ALPHABET.split()
 
 
 def _file(rng: random.Random) -> str:
@@ -73,9 +84,9 @@ def _apart(rng: random.Random, said: str) -> str:
 def _base64(rng: random.Random, said: str) -> str:
     raw = rng.choice((said.encode(), rng.randbytes(rng.randint(12, 90))))
     text = base64.b64encode(raw).decode()
-    return rng.choice(("{}", "attachment: {}", "data:image/png;base64,{}", "Authorization: Basic {}", "etag = {}")).format(
-        text
-    )
+    return rng.choice(
+        ("{}", "attachment: {}", "data:image/png;base64,{}", "Authorization: Basic {}", "etag = {}")
+    ).format(text)
 
 
 def _url(rng: random.Random, said: str) -> str:
@@ -168,12 +179,11 @@ def _table(rng: random.Random, said: str) -> str:
 
 
 def _cron(rng: random.Random, said: str) -> str:
-    return _lines(
-        rng,
-        lambda: f"{rng.randrange(60)} {rng.randrange(24)} * * {rng.choice('*1234567')} /usr/local/bin/{rng.choice(_NAMES)}",
-        1,
-        5,
-    ) + f"  # {said}"  # fmt: skip
+    def job() -> str:
+        when = f"{rng.randrange(60)} {rng.randrange(24)} * * {rng.choice('*1234567')}"
+        return f"{when} /usr/local/bin/{rng.choice(_NAMES)}"
+
+    return f"{_lines(rng, job, 1, 5)}  # {said}"
 
 
 def _object(rng: random.Random, said: str) -> str:

@@ -115,9 +115,10 @@ def _written(scored: Scored, shift: Mapping[str, float]) -> dict[str, NDArray[np
     for one in written.planted():
         english = "English" if one.language == "en" else "other languages"
         group |= {one.host: "honest hosts", one.text: f"planted orders ({english})"}
-    for one in day_texts():
-        kind = "honest texts" if one.kind == "honest" else "orders"
-        group[one.text] = f"{kind} of working days ({'English' if one.language == 'en' else 'other languages'})"
+    for text in day_texts():
+        kind = "honest texts" if text.kind == "honest" else "orders"
+        english = "English" if text.language == "en" else "other languages"
+        group[text.text] = f"{kind} of working days ({english})"
     found: dict[str, list[float]] = {}
     for source, rows in scored.items():
         if source.startswith(WORK):

@@ -1,4 +1,4 @@
-"""Working days written by many hands that had read none of the rules: honest texts, and attacks with the part that is one.
+"""Working days by many hands that had read none of the rules: honest texts, and attacks with the part that is one.
 
 Each hand is a file; what is fitted and what is left out go by hand, so that a figure on a hand that was left out is a
 figure on a stranger's way to write. ``parts.jsonl`` says which part of an attack is the attack.
