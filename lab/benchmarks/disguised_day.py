@@ -7,6 +7,7 @@ whether it was held or rewritten, and by which rule.
 
     LAZARETTO_DEEP=/nowhere python lab/benchmarks/disguised_day.py --write LABEL
     LAZARETTO_DEEP=/nowhere python lab/benchmarks/disguised_day.py --only text side
+    LAZARETTO_DEEP=/nowhere python lab/benchmarks/disguised_day.py --list disguised_second --write disguised_second
     LAZARETTO_DEEP=/nowhere python lab/benchmarks/disguised_day.py --list open_ends --write open_ends
 """
 
@@ -110,7 +111,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=list(RUNS), default=list(RUNS))
     parser.add_argument("--write", metavar="LABEL", default="", help="keep the rows under this name")
-    parser.add_argument("--list", choices=["disguised_day", "open_ends"], default="disguised_day")
+    parser.add_argument("--list", choices=["disguised_day", "disguised_second", "open_ends"], default="disguised_day")
     options = parser.parse_args()
     path, rows = LISTS / f"{options.list}.toml", list[Row]()
     lines = tomllib.loads(path.read_text(encoding="utf-8"))

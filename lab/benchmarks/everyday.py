@@ -2,9 +2,9 @@
 
     python lab/benchmarks/everyday.py notes      # 200 notes, each source, kept as memories and read
     python lab/benchmarks/everyday.py prompts    # 40 prompts and 20 tool results through the proxy, real clients
-    python lab/benchmarks/everyday.py tools      # 30 poisoned tool descriptions and their twins (or tools_second: 50)
+    python lab/benchmarks/everyday.py tools      # 30 poisoned descriptions and twins (or tools_second, tools_third)
     python lab/benchmarks/everyday.py facts      # 540 pairs: events, restatements, passages, poison, lies, rules
-    python lab/benchmarks/everyday.py quiet      # 120 more quiet lies and honest rules (or quiet_third: 80)
+    python lab/benchmarks/everyday.py quiet      # 120 more quiet lies and rules (or quiet_third, quiet_fourth)
     python lab/benchmarks/everyday.py peaceful   # the 300 peaceful pairs again, a less trusted source after the user
     python lab/benchmarks/everyday.py day        # 120 honest texts of 20 other trades, 60 attacks, four ways each
     python lab/benchmarks/everyday.py second_day # as many of 20 further trades, by other hands (third_day, ...)
@@ -248,8 +248,12 @@ RUNS: dict[str, Callable[[], list[Row]]] = {
     "eighth_day": partial(day, "eighth_day"),
     "ninth_day": partial(day, "ninth_day"),
     "tenth_day": partial(day, "tenth_day"),
+    "eleventh_day": partial(day, "eleventh_day"),
+    "twelfth_day": partial(day, "twelfth_day"),
     "tools_second": partial(tools, "tools_second"),
+    "tools_third": partial(tools, "tools_third"),
     "quiet_third": partial(quiet, "quiet_third"),
+    "quiet_fourth": partial(quiet, "quiet_fourth"),
 }
 
 

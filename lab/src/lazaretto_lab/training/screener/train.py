@@ -3,13 +3,14 @@
     lazaretto train screener prepare --data ../shared/data --work runs/screener
     lazaretto train screener train   --work runs/screener
     lazaretto train screener report  --work runs/screener
+    lazaretto train screener average --data ../shared/data --work runs/averaged
 
 ``prepare`` writes lines, contexts and tested texts as token ids (on any machine that has the data). ``train`` needs
 only those, torch and numpy; ``training.py`` runs by itself on a machine with a GPU, where a training takes about a
 minute instead of an hour. Every fold leaves some sources out, trains on the rest and scores what was left out; the
 scores are kept, so that the tables and the calibration can be made again without training. ``report`` writes
-calibration.json and prints the tables of the model card. The shipped weights see all sources but LoCoMo, whose licence
-allows evaluation alone.
+calibration.json and prints the tables of the model card. ``average`` makes the weights that ship out of those of several
+trainings (``averaged.py``). The weights see all sources but LoCoMo, whose licence allows evaluation alone.
 """
 
 from __future__ import annotations
@@ -58,18 +59,37 @@ def train_all(arguments: argparse.Namespace) -> None:
     subprocess.run([*map(str, command), "--plan", arguments.plan], check=True)
 
 
+def average(arguments: argparse.Namespace) -> None:
+    """Average the members' weights, calibrate on their left-out scores and print the tables."""
+    from lazaretto_lab.training.screener.averaged import write_average
+
+    columns, checksums = write_average(arguments.data, arguments.work)
+    rows = {**columns, "crc": np.array(checksums)}
+    names = ("label", "logit", "quiet", "language", "kind", "crc")
+    scored = {
+        source: {name: rows[name][rows["source"] == source] for name in names}
+        for source in dict.fromkeys(rows["source"].tolist())
+    }
+    _report(scored, arguments.work, arguments.spread, {})
+
+
 def report(arguments: argparse.Namespace) -> None:
     """Calibrate on the left-out scores and print the tables, screener beside TF-IDF."""
     from lazaretto_lab.training.screener.baseline import tfidf_scores
 
     scored = read_folds(arguments.work, arguments.variant)
-    calibration = calibrate(scored, LANGUAGES, arguments.spread)
-    (arguments.work / "calibration.json").write_text(json.dumps(calibration, indent=1) + "\n")
     _keep(arguments.work)
-    hold_at = calibration["thresholds"]["0.01"]
     base: dict[str, NDArray[np.float64]] = {}
     for fold in FOLDS if arguments.baseline else ():
         base |= tfidf_scores(fold, arguments.work)
+    _report(scored, arguments.work, arguments.spread, base)
+
+
+def _report(scored: Scored, work: Path, spread: float, base: Mapping[str, NDArray[np.float64]]) -> None:
+    """Write calibration.json and print the tables of the model card; ``base``: scores to print beside them."""
+    calibration = calibrate(scored, LANGUAGES, spread)
+    (work / "calibration.json").write_text(json.dumps(calibration, indent=1) + "\n")
+    hold_at = calibration["thresholds"]["0.01"]
     print("| left out | texts (orders) | AUC | TF-IDF AUC | recall | FPR |\n|---|---|---|---|---|---|")
     for source, rows in scored.items():
         said_by = " (users' own words)" if (rows["kind"] == USER).any() else ""
@@ -144,7 +164,7 @@ def _figures(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=("prepare", "train", "report"))
+    parser.add_argument("step", choices=("prepare", "train", "report", "average"))
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--work", type=Path, default=Path("runs/screener"))
     parser.add_argument("--packages", type=Path, default=None, help="packages of MCP servers: honest descriptions")
@@ -155,7 +175,7 @@ def main() -> None:
     parser.add_argument("--no-baseline", dest="baseline", action="store_false", help="leave TF-IDF out")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    {"prepare": prepare, "train": train_all, "report": report}[arguments.step](arguments)
+    {"prepare": prepare, "train": train_all, "report": report, "average": average}[arguments.step](arguments)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,235 @@
+"""One screener out of several trainings: the average of their weights, and what it scores on texts it never saw.
+
+    lazaretto train screener average --data ../shared/data --work runs/averaged
+
+Trainings of one recipe on one base differ in their texts and their chance. The average of their weights scores like the
+average of their logits (``agreement``), errs less than any of them, and costs what one costs. Members are read from
+the history of this repository: their weights, and the left-out scores that were stored with them.
+
+A text is scored by a member's fold that left it out. A text that was written after a member's training is new to all of
+it, so its shipped weights score it. What an earlier version of this project tested is asked of that version itself, in
+a checkout of its own.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import tempfile
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+REPOSITORY = Path(__file__).resolve().parents[5]
+MEMBERS = ("d2b83239", "06172cfd", "a6257c3e", "020a2381")
+"""Commits with the weights of every training of three heads on the written texts, from the second on; the last two saw
+the working days."""
+WEIGHTS = "src/lazaretto/models/weights/screener/screener.safetensors"
+SCORES = "lab/results/screener/left_out_scores.npz"
+RANK, WORD_RANK = 32, 16
+"""As of one training: the average has four times the rank, of which this keeps 96 % and more."""
+WORDS = "embeddings.word_embeddings.weight"
+WINDOWS, STRIDE = 24, 127
+COMPARED = 1500
+"""Texts on which the average's logits are compared with the members'."""
+
+Columns = dict[str, NDArray[Any]]
+
+
+def stored(commit: str, path: str) -> bytes:
+    """A file as it was at a commit."""
+    return subprocess.run(["git", "show", f"{commit}:{path}"], cwd=REPOSITORY, capture_output=True, check=True).stdout
+
+
+def weights_of(commit: str) -> dict[str, NDArray[Any]]:
+    """The arrays of a member."""
+    from safetensors.numpy import load
+
+    return dict(load(stored(commit, WEIGHTS)))
+
+
+def scores_of(commit: str) -> Columns:
+    """The left-out scores of a member."""
+    with np.load(io.BytesIO(stored(commit, SCORES))) as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
+def average(members: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[np.float16]]:
+    """Their changes to each matrix averaged and cut back to the rank of one; their heads averaged."""
+    made: dict[str, NDArray[np.float16]] = {}
+    for key in members[0]:
+        name, _, kind = key.rpartition(".")
+        if kind == "lora_a":
+            rank = WORD_RANK if name == WORDS else RANK
+            wide = np.concatenate([one[f"{name}.lora_b"].astype(np.float64) for one in members], axis=1) / len(members)
+            tall = np.concatenate([one[f"{name}.lora_a"].astype(np.float64) for one in members], axis=0)
+            (left, upper), (right, lower) = np.linalg.qr(wide), np.linalg.qr(tall.T)
+            u, size, v = np.linalg.svd(upper @ lower.T)
+            root = np.sqrt(size[:rank])
+            made[f"{name}.lora_b"] = (left @ u[:, :rank] * root).astype(np.float16)
+            made[f"{name}.lora_a"] = np.ascontiguousarray((right @ v.T[:, :rank] * root).T.astype(np.float16))
+        elif key.startswith("head."):
+            made[key] = np.mean([one[key].astype(np.float32) for one in members], axis=0).astype(np.float16)
+    return made
+
+
+def logits(weights: Mapping[str, NDArray[Any]], texts: Sequence[str]) -> NDArray[np.float32]:
+    """A row for each text, a column for each head: the strongest window, as in training, in full precision."""
+    from lazaretto.models.minilm import Encoder, split_heads, window_texts
+    from lazaretto_lab.training.screener.training import TOP_TOKENS
+
+    adapter, head = split_heads(weights)
+    encoder = Encoder(adapter)
+    found = np.full((len(texts), len(head["bias"])), -np.inf, np.float32)
+    order = sorted(range(len(texts)), key=lambda n: len(texts[n]))
+    for at in range(0, len(order), 256):
+        some = order[at : at + 256]
+        windows = window_texts([texts[n] for n in some], WINDOWS, STRIDE)
+        owners = [n for n, several in zip(some, windows, strict=True) for _ in several]
+        states = encoder.token_states([window.ids for several in windows for window in several])
+        for n, state in zip(owners, states, strict=True):
+            marks = np.sort(head["weight"] @ state[1:].T + head["bias"][:, None], axis=1)
+            found[n] = np.maximum(found[n], marks[:, -TOP_TOKENS:].mean(axis=1))
+        print(f"\rread {at + len(some)} of {len(order)}", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    return found
+
+
+def tested(commit: str, data: Path) -> list[tuple[str, str]]:
+    """Source and text of all that the training of a commit was tested on, by that commit's own code."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree, out = Path(folder) / "tree", Path(folder) / "tested.json"
+        subprocess.run(["git", "worktree", "add", "--quiet", "--detach", tree, commit], cwd=REPOSITORY, check=True)
+        try:
+            path = f"{tree / 'src'}:{tree / 'lab' / 'src'}"
+            command = [sys.executable, __file__, str(data.resolve()), str(out)]
+            subprocess.run(command, env={"PYTHONPATH": path}, cwd=tree, check=True)
+            return [(source, text) for source, text in json.loads(out.read_text(encoding="utf-8"))]
+        finally:
+            subprocess.run(["git", "worktree", "remove", "--force", tree], cwd=REPOSITORY, check=True)
+
+
+def _write_tested(data: Path, out: Path) -> None:
+    """Runs with the code of whichever version comes first on the path."""
+    from lazaretto_lab.training.screener import material
+    from lazaretto_lab.training.screener.leave_one_out import FOLDS, held_out
+
+    known: dict[str, set[str]] = {}
+    for line in material.lines(data, 0):
+        known.setdefault(material.key_of(line.text), set()).add(line.source)
+    rows = [
+        (source, sample.text)
+        for sources in FOLDS.values()
+        for source in sources
+        for sample, _ in held_out(data, source)
+        if not known.get(material.key_of(sample.text), set()) - set(sources)
+    ]
+    out.write_text(json.dumps(rows), encoding="utf-8")
+
+
+def named(rows: Columns, texts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Source and text of each stored row. Descriptions of real tools stand last in their source and have no text here:
+    they bear a number."""
+    waiting: dict[str, list[str]] = {}
+    for source, text in texts:
+        waiting.setdefault(source, []).append(text)
+    queues = {source: iter(several) for source, several in waiting.items()}
+    told, count = list[tuple[str, str]](), dict[str, int]()
+    for source in rows["source"].tolist():
+        text = next(queues[source], None)
+        if text is None:
+            count[source] = count.get(source, 0) + 1
+            text = f"\0 real {count[source]}"
+        told.append((source, text))
+    if any(next(left, None) is not None for left in queues.values()):
+        raise ValueError("the stored scores are not those of the texts that this version tests")
+    return told
+
+
+def aligned(members: Sequence[str], data: Path) -> tuple[Columns, list[tuple[str, str]]]:
+    """The rows of the last member with ``logit`` and ``quiet`` of each (``logit_COMMIT``), and their texts."""
+    from lazaretto_lab.training.screener.training import ORDERS, QUIET, task_of
+
+    rows = scores_of(members[-1])
+    texts = named(rows, tested(members[-1], data))
+    columns: Columns = {name: rows[name] for name in ("label", "source", "language", "kind")}
+    for commit in members:
+        mine = scores_of(commit)
+        told = texts if commit == members[-1] else named(mine, tested(commit, data))
+        by_text = dict(zip(told, range(len(told)), strict=True))
+        at = np.array([by_text.get(one, -1) for one in texts])
+        found = {name: np.where(at >= 0, mine[name].astype(np.float32)[at], np.nan) for name in ("logit", "quiet")}
+        new = np.flatnonzero(at < 0)
+        print(f"{commit}: {len(texts) - len(new)} texts scored by folds, {len(new)} are new to it", flush=True)
+        if len(new):
+            heads = logits(weights_of(commit), [texts[n][1] for n in new])
+            tasks = [task_of(texts[n][0]) for n in new]
+            found["logit"][new] = heads[np.arange(len(new)), tasks]
+            found["quiet"][new] = heads[:, QUIET]
+        assert ORDERS == 0 and not np.isnan(found["logit"]).any()
+        columns |= {f"{name}_{commit}": values.astype(np.float16) for name, values in found.items()}
+    return columns, texts
+
+
+def agreement(
+    made: Mapping[str, NDArray[Any]], members: Sequence[Mapping[str, NDArray[Any]]], texts: Sequence[str]
+) -> dict[str, list[float]]:
+    """For each head: slope and offset from the mean of the members' logits to the average's, correlation, and error."""
+    mean = np.mean([logits(one, texts) for one in members], axis=0)
+    mine = logits(made, texts)
+    found = {}
+    for head, name in enumerate(("orders", "quiet", "tools")):
+        slope, offset = np.polyfit(mean[:, head], mine[:, head], 1)
+        rest = mine[:, head] - slope * mean[:, head] - offset
+        related = np.corrcoef(mean[:, head], mine[:, head])[0, 1]
+        found[name] = [round(float(one), 3) for one in (slope, offset, related, np.sqrt(np.mean(rest**2)))]
+    return found
+
+
+def left_out(columns: Columns, members: Sequence[str], agrees: Mapping[str, Sequence[float]]) -> Columns:
+    """What the average would score on each row if it, too, had left it out: the members' mean, on its own scale."""
+    from lazaretto_lab.training.screener.training import task_of
+
+    heads = ("orders", "quiet", "tools")
+    made = {name: columns[name] for name in ("label", "source", "language", "kind")}
+    means = {
+        name: np.mean([columns[f"{name}_{one}"].astype(np.float32) for one in members], axis=0)
+        for name in ("logit", "quiet")
+    }
+    scales = np.array([agrees[heads[task_of(source)]][:2] for source in columns["source"].tolist()])
+    slope, offset = agrees["quiet"][:2]
+    made["logit"] = means["logit"] * scales[:, 0] + scales[:, 1]
+    made["quiet"] = means["quiet"] * slope + offset
+    return made
+
+
+def write_average(data: Path, work: Path, members: Sequence[str] = MEMBERS) -> tuple[Columns, list[int]]:
+    """``screener.safetensors`` and ``left_out_scores.npz`` under ``work``; returns the scores with a checksum of each
+    row's text."""
+    from safetensors.numpy import save_file
+
+    work.mkdir(parents=True, exist_ok=True)
+    several = [weights_of(one) for one in members]
+    made = average(several)
+    save_file(made, work / "screener.safetensors")
+    columns, texts = aligned(members, data)
+    rng = np.random.default_rng(0)
+    readable = [text for _, text in texts if not text.startswith("\0") and len(text) < 1000]
+    compared = [readable[n] for n in rng.choice(len(readable), COMPARED, replace=False)]
+    agrees = agreement(made, several, compared)
+    print(json.dumps(agrees), flush=True)
+    scores = left_out(columns, members, agrees)
+    half = {name: scores[name].astype(np.float16) for name in ("logit", "quiet")}
+    np.savez_compressed(work / "left_out_scores.npz", allow_pickle=False, **(columns | half))
+    (work / "agreement.json").write_text(json.dumps({"members": list(members), **agrees}, indent=1) + "\n")
+    return scores, [zlib.crc32(text.encode()) for _, text in texts]
+
+
+if __name__ == "__main__":
+    _write_tested(Path(sys.argv[1]), Path(sys.argv[2]))
