@@ -70,7 +70,7 @@ def average(members: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[
             wide = np.concatenate([one[f"{name}.lora_b"].astype(np.float64) for one in members], axis=1) / len(members)
             tall = np.concatenate([one[f"{name}.lora_a"].astype(np.float64) for one in members], axis=0)
             (left, upper), (right, lower) = np.linalg.qr(wide), np.linalg.qr(tall.T)
-            u, size, v = np.linalg.svd(upper @ lower.T)
+            u, size, v = np.linalg.svd(upper @ lower.T, full_matrices=False)
             root = np.sqrt(size[:rank])
             made[f"{name}.lora_b"] = (left @ u[:, :rank] * root).astype(np.float16)
             made[f"{name}.lora_a"] = np.ascontiguousarray((right @ v.T[:, :rank] * root).T.astype(np.float16))
@@ -142,8 +142,8 @@ def named(rows: Columns, texts: Sequence[tuple[str, str]]) -> list[tuple[str, st
     queues = {source: iter(several) for source, several in waiting.items()}
     told, count = list[tuple[str, str]](), dict[str, int]()
     for source in rows["source"].tolist():
-        text = next(queues[source], None)
-        if text is None:
+        text = next(queues.get(source, iter(())), None)
+        if text is None:  # a description of a real tool
             count[source] = count.get(source, 0) + 1
             text = f"\0 real {count[source]}"
         told.append((source, text))
