@@ -51,10 +51,10 @@ def test_left_out_scores_are_the_members_mean_on_the_scale_of_the_average() -> N
 
 
 def test_stored_rows_that_do_not_fit_the_texts_are_refused() -> None:
-    rows = {"source": np.array(["asb", "tools_0", "tools_0"])}
-    assert averaged.named(rows, [("asb", "x"), ("tools_0", "y")])[2] == ("tools_0", "\0 real 1")
+    sources = ["asb", "tools_0", "tools_0"]
+    assert averaged.in_order(sources, {"asb": ["x"], "tools_0": ["y"]}) == ["x", "y", "\0 real 1"]
     with pytest.raises(ValueError, match="not those"):
-        averaged.named(rows, [("asb", "x"), ("asb", "z")])
+        averaged.in_order(sources, {"asb": ["x", "z"]})
 
 
 def test_what_ships_is_the_average_of_its_members() -> None:
