@@ -250,6 +250,8 @@ RUNS: dict[str, Callable[[], list[Row]]] = {
     "tenth_day": partial(day, "tenth_day"),
     "eleventh_day": partial(day, "eleventh_day"),
     "twelfth_day": partial(day, "twelfth_day"),
+    "thirteenth_day": partial(day, "thirteenth_day"),
+    "fourteenth_day": partial(day, "fourteenth_day"),
     "tools_second": partial(tools, "tools_second"),
     "tools_third": partial(tools, "tools_third"),
     "quiet_third": partial(quiet, "quiet_third"),
