@@ -32,7 +32,7 @@ STOCK = (
     "put your name on the sheet in the",
     "don't put it in the shared",
 )
-"""A famous opening, headers of mails and four everyday phrases of later lists, which also stand in texts of training."""
+"""A famous opening, headers of mails and four phrases of later lists, which stand in texts of training, too."""
 
 
 def _stretches(text: str, size: int = _WORDS) -> set[str]:
