@@ -28,9 +28,10 @@ STOCK = (
     "06 02 11 +0000 DKIM-Signature: v=1; a=rsa-sha256; c=relaxed",
     "MIME-Version: 1.0 Content-Type: text/plain; charset",
     "please pass this letter on to anyone",
+    "the meeting room with the broken blinds",
 )
-"""What everybody writes alike, a famous opening and headers of mails, and one phrase of a later list: known to stand in
-both."""
+"""What everybody writes alike, a famous opening and headers of mails, and one phrase each of two later lists: known to
+stand in both."""
 
 
 def _stretches(text: str, size: int = _WORDS) -> set[str]:
