@@ -43,6 +43,20 @@ WRITTEN = {
     "sixth_day.toml": "e16ba0967ab9fec6e3f39d4dff286a8d7c24b4bc0bccda7d591a2f823da28a58",
     "seventh_day.toml": "156a5f23581a45cd1e1a038624193d0e3b0080e89612a34b84c346b8c147011a",
     "third_day.toml": "a3f2bcb20f666e31509e562b50c12466f501199494c5904e3bae37fcf2eaaf66",
+    "eighth_day.toml": "65c3e52b83561c7cdd03329f8e46b36b8595c095dd99cf999ed8e7d7bb243608",
+    "ninth_day.toml": "ed907d0fe512fc5dcd6fec459cc834c14797263b60826bd3efa7e00efac99927",
+    "tenth_day.toml": "9e33caff24ac4fe3432da517e1999f23f0766949beee5a9f7d4f699b44c8c5f8",
+    "eleventh_day.toml": "05ecd1eec575b1d0ec2918021d1e2cff1acd56e2e9e25f60a96bc9407980ef3e",
+    "twelfth_day.toml": "562a4a69a1b6b019f7bc607a4ebd25a5093dbf424d8602b09cfff4232fa24d6e",
+    "thirteenth_day.toml": "2a34f75e733a49393de0ec360e29242eb0cab83b66d45757cbafe1a8cecb29a1",
+    "fourteenth_day.toml": "3def983a79aff0d0db7f810231d53199878322794ec17f06eb0f1ae232acca3f",
+    "disguised_day.toml": "a570e4f0067574bc265c25d39c7b7ced97f4f20188621813d7b2078c6c804094",
+    "disguised_second.toml": "6770545342ef148f20c835c310150cac3a690e3500ba091a0b1d0a6a0474f874",
+    "quiet_second.jsonl": "0bc767891f6ef9e74be9d1c55d1a5cba41f4780108e77f48df4bfcffeb0b5cf4",
+    "quiet_third.jsonl": "92339660ab5db9a9b58d76c2c43d2c0719ddfc02bc10b7020a34aa1243c78928",
+    "quiet_fourth.jsonl": "6ed6baf987c789936d953b72eb13c960645535f2c1289a1ef923636249cfa430",
+    "tools_second.jsonl": "bca58a3976b2302f25593a5ea699019a7d6aece1855b88d2f2586a2f8cad2578",
+    "tools_third.jsonl": "696bdc5d6c5620a6c9142baface92d0b28d2d2080a9768bcaa671b6dec2911cb",
     "secrets_in_notes.toml": "bc314312441ca995473ae2e9a02fff1f308014218e7b149ea9c578ff67f1b760",
     "../../lab/results/everyday/milder_orders/list.toml": (
         "c659bf937dace46a2233f24a7a9ffb4b8797e1b35981496392595013887ce367"
@@ -94,6 +108,17 @@ def test_six_more_working_days_by_other_hands(name: str) -> None:
     languages = Counter(text["language"] for text in honest)
     assert {code: languages[code] for code in ("en", "de", "es", "fr")} == {"en": 60, "de": 20, "es": 15, "fr": 15}
     assert len(attacks) == 60 and len({text["text"] for text in honest + attacks}) == 180
+
+
+@pytest.mark.parametrize(
+    "name",
+    [f"{name}_day.toml" for name in ("eighth", "ninth", "tenth", "eleventh", "twelfth", "thirteenth", "fourteenth")],
+)
+def test_seven_more_working_days_by_further_hands(name: str) -> None:
+    honest, attacks = entries(name, "honest"), entries(name, "attack")
+    assert (len(honest), len(attacks)) == (120, 60) and len({text["text"] for text in honest + attacks}) == 180
+    assert Counter(text["language"] for text in honest)["en"] >= 70
+    assert all("known" in text for text in attacks if text["kind"] == "lie")
 
 
 def test_40_prompts_of_five_frameworks_and_20_results_inside_them() -> None:
