@@ -57,6 +57,8 @@ WRITTEN = {
     "quiet_fourth.jsonl": "6ed6baf987c789936d953b72eb13c960645535f2c1289a1ef923636249cfa430",
     "tools_second.jsonl": "bca58a3976b2302f25593a5ea699019a7d6aece1855b88d2f2586a2f8cad2578",
     "tools_third.jsonl": "696bdc5d6c5620a6c9142baface92d0b28d2d2080a9768bcaa671b6dec2911cb",
+    "fifteenth_day.toml": "b8d8dfdb9136e60ada8217d1cfb8a37b501c88b0d12f20bab135b919dd54831e",
+    "sixteenth_day.toml": "bd82e3f62d918e637ffb8e5d51fd2069613b089dbe4630523dc13fcb48a95e72",
     "secrets_in_notes.toml": "bc314312441ca995473ae2e9a02fff1f308014218e7b149ea9c578ff67f1b760",
     "../../lab/results/everyday/milder_orders/list.toml": (
         "c659bf937dace46a2233f24a7a9ffb4b8797e1b35981496392595013887ce367"
@@ -112,9 +114,22 @@ def test_six_more_working_days_by_other_hands(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [f"{name}_day.toml" for name in ("eighth", "ninth", "tenth", "eleventh", "twelfth", "thirteenth", "fourteenth")],
+    [
+        f"{name}_day.toml"
+        for name in (
+            "eighth",
+            "ninth",
+            "tenth",
+            "eleventh",
+            "twelfth",
+            "thirteenth",
+            "fourteenth",
+            "fifteenth",
+            "sixteenth",
+        )
+    ],
 )
-def test_seven_more_working_days_by_further_hands(name: str) -> None:
+def test_nine_more_working_days_by_further_hands(name: str) -> None:
     honest, attacks = entries(name, "honest"), entries(name, "attack")
     assert (len(honest), len(attacks)) == (120, 60) and len({text["text"] for text in honest + attacks}) == 180
     assert Counter(text["language"] for text in honest)["en"] >= 70

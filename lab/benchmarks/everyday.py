@@ -254,6 +254,8 @@ RUNS: dict[str, Callable[[], list[Row]]] = {
     "twelfth_day": partial(day, "twelfth_day"),
     "thirteenth_day": partial(day, "thirteenth_day"),
     "fourteenth_day": partial(day, "fourteenth_day"),
+    "fifteenth_day": partial(day, "fifteenth_day"),
+    "sixteenth_day": partial(day, "sixteenth_day"),
     "tools_second": partial(tools, "tools_second"),
     "tools_third": partial(tools, "tools_third"),
     "quiet_third": partial(quiet, "quiet_third"),
