@@ -32,8 +32,11 @@ STOCK = (
     "put your name on the sheet in the",
     "don't put it in the shared",
     "the meeting room with the broken blinds",
+    "on the number you have always used",
+    "say so in the pull request, don't delete it",
+    "run make check before you propose a change",
 )
-"""A famous opening, headers of mails and five phrases of later lists, which stand in texts of training, too."""
+"""A famous opening, headers of mails and eight phrases of later lists, which stand in texts of training, too."""
 
 
 def _stretches(text: str, size: int = _WORDS) -> set[str]:
