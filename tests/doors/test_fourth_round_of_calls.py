@@ -316,7 +316,7 @@ async def a_yes_of_one_task_counts_in_the_next(folder: Path) -> bool:
         return await stopped(guard, "pay", {"recipient": THEIRS, "amount": 7})
 
 
-@CASES.attack
+@CASES.open("a crew may share one key: what one of its names read would be in the mind of all the others")
 async def a_key_reads_under_one_name_and_acts_under_another(folder: Path) -> bool:
     async with gate(folder, task="", read="") as guard:
         await guard.check(PAGE, agent="reader", channel="tool", principal="key:one")
