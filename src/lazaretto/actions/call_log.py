@@ -61,9 +61,9 @@ def _digest(agent: str) -> str:
 
 def call_subject(agent: str, tool: str, arguments: bytes, principal: str = "") -> str:
     """Subject of the ledger's notes of people's answers about one exact call of one caller."""
-    parts = (agent.encode(), tool.encode(), arguments)
+    parts = [agent.encode(), tool.encode(), arguments]
     if principal and principal != f"{PROCESS}{agent}":
-        parts = (*parts, principal.encode())
+        parts.append(principal.encode())
     digest = hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).hexdigest()
     return f"actions:call:{digest}"
 

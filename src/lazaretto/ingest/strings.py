@@ -470,10 +470,23 @@ def left_out(dialect: str) -> LeaveOut:
     def leave(path: Path, value: Any) -> bool:
         if path[-1] == KEY:
             return isinstance(value, str) and value in keys
+        if dialect == "anthropic" and path[-1] == "data" and path[-2:-1] != ("source",):
+            return isinstance(value, str) and is_sealed(value)
         shape = table.get(_name(path))
         return shape is not None and isinstance(value, str) and cannot_carry_text(value, shape)
 
     return leave
+
+
+def is_sealed(value: str) -> bool:
+    """Whether a string is base64 of what only the endpoint can read: no text, and no picture."""
+    if not BASE64.fullmatch(value):
+        return False
+    try:
+        found = opened(base64.b64decode(value, validate=True))
+    except (binascii.Error, ValueError):
+        return False
+    return isinstance(found, Unreadable)
 
 
 def cannot_carry_text(value: str, shape: re.Pattern[str]) -> bool:
