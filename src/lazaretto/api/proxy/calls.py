@@ -7,6 +7,7 @@ Arguments are read as leniently as any client may read them: what only some read
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -25,6 +26,9 @@ _CALLS = ("_call", "_approval_request")
 _NO_ARGUMENT = frozenset({"type", "id", "call_id", "status", "name", "namespace", "created_by"})
 _PIECES = {"response.function_call_arguments": "arguments", "response.custom_tool_call_input": "input"}
 """Events that bring what a tool of OpenAI's responses is called with, by the field of the call that it goes to."""
+
+
+_MOST_INTEGER = 1 << 63
 
 
 class ToolCall(NamedTuple):
@@ -224,7 +228,7 @@ def _read(text: str) -> Any:
     twice all values count: readers differ in which one they take."""
     try:
         return _kept(json.loads(text, object_pairs_hook=_all_of, parse_constant=str))
-    except (ValueError, RecursionError):
+    except (ValueError, OverflowError, RecursionError):
         return None
 
 
@@ -246,4 +250,6 @@ def _kept(value: Any) -> Any:
         return {readable(key): _kept(part) for key, part in value.items()}
     if isinstance(value, list):
         return [_kept(part) for part in value]
-    return str(value) if isinstance(value, float) and value in (float("inf"), float("-inf")) else value
+    if isinstance(value, int) and not -_MOST_INTEGER <= value < _MOST_INTEGER:
+        value = float(value)
+    return str(value) if isinstance(value, float) and math.isinf(value) else value
