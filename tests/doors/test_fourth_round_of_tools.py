@@ -39,7 +39,6 @@ def serving(
     name: str, words: str, *, uris: tuple[str, ...] = (BOOK,), tools: Any = (), prompts: Any = ()
 ) -> Server[Any]:
     """A server with some resources, tools and prompts."""
-    asked = {"prompts": 0}
 
     async def list_resources(_: Any, __: Any) -> types.ListResourcesResult:
         return types.ListResourcesResult(resources=[types.Resource(name="handbook", uri=uri) for uri in uris])

@@ -27,12 +27,13 @@ _SEVERAL = word_set(
     "invitees"
 )
 """Names of objects whose keys are receivers, where all values are numbers."""
-_NEUTRAL = word_set("name id value label slug")
+_NEUTRAL = word_set("name id value slug display")
 """Names that say nothing of what a value is: then the name of the object around it does."""
 _NAMES = ("name", "key", "field", "param", "parameter")
 _EACH = word_set("price cost fee rate amount")
 _TIMES = word_set("quantity qty units pieces shares copies occurrences installments instalments repetitions repeats")
 _OF_PAIR = 2
+_FEWEST_DIGITS = 6
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
@@ -78,7 +79,7 @@ def _of_object(value: dict[str, Any], at: PlainValue, depth: int) -> Iterator[Pl
             yield PlainValue(f"{at.place}[{receiver}]", "amount", amount)
         return
     around = f"{at.around} {at.key}".strip()
-    told = any(part and {*words_of(inner)} & DESTINATIONS for inner, part in value.items())
+    told = any((part and {*words_of(inner)} & DESTINATIONS) or _is_reachable(part) for inner, part in value.items())
     for inner, part in value.items():
         place = f"{at.place}.{inner}"
         yield PlainValue(place, "text", inner, is_key=True)
@@ -86,6 +87,11 @@ def _of_object(value: dict[str, Any], at: PlainValue, depth: int) -> Iterator[Pl
         yield from _leaves(part, PlainValue(place, inner, None, above, around), depth + 1)
     if named := next((value[by] for by in _NAMES if isinstance(value.get(by), str) and "value" in value), ""):
         yield from _leaves(value["value"], PlainValue(f"{at.place}.{named}", named, None), depth + 1)
+
+
+def _is_reachable(part: Any) -> bool:
+    """Whether a value looks like a mail address, an account or a telephone number: then it says where, not a name."""
+    return isinstance(part, str) and ("@" in part or sum(map(str.isdigit, part)) >= _FEWEST_DIGITS)
 
 
 def _is_pair(part: Any) -> bool:

@@ -470,8 +470,6 @@ def left_out(dialect: str) -> LeaveOut:
     def leave(path: Path, value: Any) -> bool:
         if path[-1] == KEY:
             return isinstance(value, str) and value in keys
-        if dialect == "anthropic" and path[-1] == "data" and path[-2:-1] != ("source",):
-            return isinstance(value, str) and is_sealed(value)
         shape = table.get(_name(path))
         return shape is not None and isinstance(value, str) and cannot_carry_text(value, shape)
 
