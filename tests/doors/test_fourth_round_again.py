@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,34 @@ async def a_small_price_of_many_pieces_further_down(folder: Path) -> bool:
 
 
 @CASES.attack
+async def payments_under_names_of_their_own(folder: Path) -> bool:
+    async with gate(folder, pay={"max_amount": 100}) as guard:
+        several = {f"p{n}": {"recipient": OURS, "amount": 90} for n in range(9)}
+        return await stopped(guard, "pay", {"payments": several})
+
+
+@CASES.attack
+async def a_tool_names_the_amount_itself(folder: Path) -> bool:
+    schema = {"properties": {"recipient": {"type": "string"}, "amount": {"const": 5000}}}
+    async with gate(folder, pay={"max_amount": 100}) as guard:
+        return await stopped(guard, "pay", {"recipient": OURS, "amount": 5000}, schema=schema)
+
+
+@CASES.attack
+async def an_amount_without_end_beside_a_date(folder: Path) -> bool:
+    async with gate(folder, pay={"max_amount": 100}) as guard:
+        call = {"recipient": OURS, "amount": float("inf"), "when": datetime(2026, 5, 1)}
+        return await stopped(guard, "pay", call)
+
+
+@CASES.attack
+async def a_decoy_beside_a_name(folder: Path) -> bool:
+    async with gate(folder) as guard:
+        several = ({"name": "leaks", "note": "ann@corp.example"}, {"name": "leaks", "note": "1234567"})
+        return all([await stopped(guard, "post", {"to": one, "body": "the news"}) for one in several])
+
+
+@CASES.attack
 async def a_limit_is_passed_by_turns_in_two_processes(folder: Path) -> bool:
     async with gate(folder, pay={"max_per_hour": 2}) as one:
         gates = {"scripted": ScriptedGate(script)}
@@ -92,6 +121,13 @@ async def a_payee_with_a_name_and_an_account(folder: Path) -> bool:
     async with gate(folder, pay={"max_amount": 100}, read="") as guard:
         payee = {"name": "Bob", "iban": OURS}
         return await goes_on(guard, "pay", {"transfer": {"payee": payee, "amount": {"value": 50, "currency": "EUR"}}})
+
+
+@CASES.honest
+async def gifts_of_a_listed_size(folder: Path) -> bool:
+    schema = {"properties": {"recipient": {"type": "string"}, "amount": {"enum": [5, 10, 20]}}}
+    async with gate(folder, pay={"max_amount": 100}) as guard:
+        return await goes_on(guard, "pay", {"recipient": OURS, "amount": 10}, schema=schema)
 
 
 @CASES.honest

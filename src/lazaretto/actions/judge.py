@@ -322,16 +322,16 @@ class Judge:
         return past
 
 
-_NUMBERED = re.compile(r"\[[^\]]*\]")
+_LAST_NAME = re.compile(r"[^.\[\]]*(?=(?:\[[^\]]*\])*$)")
 
 
 def _sums(values: Sequence[ArgumentValue]) -> list[float]:
-    """The amounts of a call; those of one list together."""
+    """The amounts of a call; those that go by one name together, wherever they stand."""
     found: dict[str, float] = {}
     for value in values:
         if value.kind is ValueKind.AMOUNT and value.number is not None:
-            place = _NUMBERED.sub("", value.argument)
-            found[place] = found.get(place, 0.0) + abs(value.number)
+            name = match[0] if (match := _LAST_NAME.search(value.argument)) else ""
+            found[name] = found.get(name, 0.0) + abs(value.number)
     return [*found.values()]
 
 

@@ -1,4 +1,4 @@
-"""The plain values of a call's arguments, each with its place and the names it goes by, whatever their shape.
+"""The plain values of a call's arguments, each with its place and the names it goes by.
 
 A value may be named by the object around it (``{"to": {"name": "ops"}}``), by its neighbour (``{"name": "to", "value":
 "ops"}``, ``["to", "ops"]``), or be a name itself (``{"payees": {"Ann": 20}}``).
@@ -33,7 +33,6 @@ _NAMES = ("name", "key", "field", "param", "parameter")
 _EACH = word_set("price cost fee rate amount")
 _TIMES = word_set("quantity qty units pieces shares copies occurrences installments instalments repetitions repeats")
 _OF_PAIR = 2
-_FEWEST_DIGITS = 6
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
@@ -79,19 +78,14 @@ def _of_object(value: dict[str, Any], at: PlainValue, depth: int) -> Iterator[Pl
             yield PlainValue(f"{at.place}[{receiver}]", "amount", amount)
         return
     around = f"{at.around} {at.key}".strip()
-    told = any((part and {*words_of(inner)} & DESTINATIONS) or _is_reachable(part) for inner, part in value.items())
+    names_where = any(part and {*words_of(inner)} & DESTINATIONS for inner, part in value.items())
     for inner, part in value.items():
         place = f"{at.place}.{inner}"
         yield PlainValue(place, "text", inner, is_key=True)
-        above = at.key if not told and {*words_of(inner)} <= _NEUTRAL else ""
+        above = at.key if not names_where and {*words_of(inner)} <= _NEUTRAL else ""
         yield from _leaves(part, PlainValue(place, inner, None, above, around), depth + 1)
     if named := next((value[by] for by in _NAMES if isinstance(value.get(by), str) and "value" in value), ""):
         yield from _leaves(value["value"], PlainValue(f"{at.place}.{named}", named, None), depth + 1)
-
-
-def _is_reachable(part: Any) -> bool:
-    """Whether a value looks like a mail address, an account or a telephone number: then it says where, not a name."""
-    return isinstance(part, str) and ("@" in part or sum(map(str.isdigit, part)) >= _FEWEST_DIGITS)
 
 
 def _is_pair(part: Any) -> bool:

@@ -93,7 +93,7 @@ def _as_json(arguments: Any) -> bytes:
         json.loads(raw, object_pairs_hook=_once_each)
     if b"null" in raw:  # what JSON has no number for stands there as nothing
         with contextlib.suppress(TypeError, ValueError):
-            spelled = json.dumps(_plain(arguments), default=_readable)
+            spelled = json.dumps(_plain(arguments), default=_readable_or_words)
             raw = orjson.dumps(json.loads(spelled, parse_constant=str), option=orjson.OPT_SORT_KEYS)
     return raw
 
@@ -122,6 +122,16 @@ def _readable(value: Any) -> Any:
     if isinstance(value, (tuple, Mapping)):
         return dict(value) if isinstance(value, Mapping) else list(value)
     raise TypeError(f"{type(value).__name__} is no JSON data")
+
+
+def _readable_or_words(value: Any) -> Any:
+    """The same, for a reader that knows less."""
+    if dataclasses.is_dataclass(value):
+        return plain(value)
+    try:
+        return _readable(value)
+    except TypeError:
+        return str(value)
 
 
 def read_arguments(arguments: Any, limit: int) -> tuple[dict[str, Any], bytes]:
@@ -155,10 +165,9 @@ def _plain_values(
             kind = settings.named_kind(tool.name, name) or (
                 settings.named_kind(tool.name, at.key) if at.key != name else None
             )
-            fixed = tool.takes_only(name, at.value) and not (
-                isinstance(at.value, str) and _is_address(at.value.strip())
-            )
             words = _words_for(at)
+            fixed = tool.takes_only(name, at.value) and not {*words} & AMOUNTS
+            fixed &= not (isinstance(at.value, str) and _is_address(at.value.strip()))
             if words == _TO and _is_route(tool):
                 words = _PLACE
             found += _read_leaf(at.place, words, at.value, kind or (ValueKind.FREE if fixed else None), action)

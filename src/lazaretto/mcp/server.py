@@ -131,12 +131,15 @@ def _add_questions(tool: Callable[[Tool], None], guard: Guard) -> None:
                 "trust": plain(graph.trust(item, guard.policy.trust.table())),
             }
 
-        return dict(told(await asyncio.to_thread(traced)))
+        return dict(without_sentences(await asyncio.to_thread(traced)))
 
     @tool
     async def contacts(agent_name: Annotated[str, Field(description="Whose contacts.")]) -> dict[str, Any]:
         """Contacts of an agent: whom it read, and who read it."""
-        return {"agent": agent_name, "contacts": told(await asyncio.to_thread(guard.graph.contacts, agent_name))}
+        return {
+            "agent": agent_name,
+            "contacts": without_sentences(await asyncio.to_thread(guard.graph.contacts, agent_name)),
+        }
 
     @tool
     async def audit(text: _Text) -> dict[str, Any]:
@@ -204,14 +207,14 @@ def _name(agent: str) -> str:
     return masked(agent) if is_sentence(agent) else agent
 
 
-def told(value: Any) -> Any:
+def without_sentences(value: Any) -> Any:
     """Data about items and agents, without the words of names that read like a sentence."""
     value = plain(value)
     if isinstance(value, str):
         return _name(value)
     if isinstance(value, Mapping):
-        return {told(key): told(part) for key, part in value.items()}
-    return [told(part) for part in value] if isinstance(value, (list, tuple)) else value
+        return {without_sentences(key): without_sentences(part) for key, part in value.items()}
+    return [without_sentences(part) for part in value] if isinstance(value, (list, tuple)) else value
 
 
 def masked_held(held: HeldItem, length: int) -> dict[str, Any]:

@@ -88,7 +88,7 @@ _SEALED = ("compaction", "compaction_summary")
 
 
 def _sealed(item: Json) -> str:
-    """The name under which such an item is noted: what it holds, whatever it calls itself."""
+    """The name under which such an item is noted: what it holds, and not its id."""
     content = item.get("encrypted_content")
     return f"sealed:{content}" if isinstance(content, str) and content else ""
 

@@ -323,7 +323,7 @@ def _beside(messages: Sequence[Mapping[str, Any]], texts: set[str], pictures: se
 
 
 async def _side_by_side(guard: Guard, agent: str, messages: Sequence[Mapping[str, Any]]) -> list[Passage]:
-    """The answers of tools of one turn, and the parts of what was said in one, put together, where they are held
+    """The answers of tools of one turn, and the parts of a message of a person, put together, where they are held
     together and not each by itself. Nothing is recorded of others: their words are on record already."""
     found = list[Passage]()
     for channel, pieces_of in ((Channel.TOOL, _tool_parts), (Channel.MESSAGE, _spoken_parts)):
@@ -356,7 +356,7 @@ async def _is_held(guard: Guard, agent: str, text: str, channel: Channel) -> boo
 
 
 def _spoken_parts(message: Mapping[str, Any]) -> Iterator[Any]:
-    """The parts of a message that somebody said who is neither a tool nor the model."""
+    """The content of a message of a user: not of a tool, the model or the operator."""
     content = message.get("content")
     if message.get("role") in (*_TOOLS, *_OPERATOR, "assistant", None) or next(_tool_parts(message), None) is not None:
         return
