@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -322,7 +321,11 @@ class Judge:
         return past
 
 
-_LAST_NAME = re.compile(r"[^.\[\]]*(?=(?:\[[^\]]*\])*$)")
+def _last_name(place: str) -> str:
+    """The name that a value goes by: ``lines[3].price`` is a price."""
+    while place.endswith("]") and "[" in place:
+        place = place[: place.rindex("[")]
+    return place.rpartition(".")[2]
 
 
 def _sums(values: Sequence[ArgumentValue]) -> list[float]:
@@ -330,7 +333,7 @@ def _sums(values: Sequence[ArgumentValue]) -> list[float]:
     found: dict[str, float] = {}
     for value in values:
         if value.kind is ValueKind.AMOUNT and value.number is not None:
-            name = match[0] if (match := _LAST_NAME.search(value.argument)) else ""
+            name = _last_name(value.argument)
             found[name] = found.get(name, 0.0) + abs(value.number)
     return [*found.values()]
 
