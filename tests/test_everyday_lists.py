@@ -18,6 +18,7 @@ WRITTEN = {
     "poisoned_tool_results.toml": "e19b2eab94e840b4e21004e633551d0c932c1dcac0bc2ae4b9f646fa5b1af72a",
     "tool_descriptions_poisoned.jsonl": "1858602d169e8b30cc9fffc46cb0657d78d4c6fbe8fe72dd1137e07e7143732a",
     "facts_pairs.jsonl": "7d2757635be4dddeffc01dc6f4bcffee4f4ce269b0245598729979c37466a43e",
+    "facts_second.jsonl": "24e323d4a99fc55a15dc75003c084f725a0b11c9c0f2037b14cc88ce04bb82b0",
     "secrets_in_prose.toml": "3f75ca7efc52ade24b796afd736cb27a0c7f562db2a4285f81209dc51d6352de",
     "../../lab/results/everyday/other_hands/list.toml": (
         "064fce8dfd289866488827bb0dd6b073a555a58114c7765d4486f054c2a00807"
@@ -42,6 +43,20 @@ WRITTEN = {
     "sixth_day.toml": "e16ba0967ab9fec6e3f39d4dff286a8d7c24b4bc0bccda7d591a2f823da28a58",
     "seventh_day.toml": "156a5f23581a45cd1e1a038624193d0e3b0080e89612a34b84c346b8c147011a",
     "third_day.toml": "a3f2bcb20f666e31509e562b50c12466f501199494c5904e3bae37fcf2eaaf66",
+    "eighth_day.toml": "65c3e52b83561c7cdd03329f8e46b36b8595c095dd99cf999ed8e7d7bb243608",
+    "ninth_day.toml": "ed907d0fe512fc5dcd6fec459cc834c14797263b60826bd3efa7e00efac99927",
+    "tenth_day.toml": "9e33caff24ac4fe3432da517e1999f23f0766949beee5a9f7d4f699b44c8c5f8",
+    "eleventh_day.toml": "05ecd1eec575b1d0ec2918021d1e2cff1acd56e2e9e25f60a96bc9407980ef3e",
+    "twelfth_day.toml": "562a4a69a1b6b019f7bc607a4ebd25a5093dbf424d8602b09cfff4232fa24d6e",
+    "thirteenth_day.toml": "2a34f75e733a49393de0ec360e29242eb0cab83b66d45757cbafe1a8cecb29a1",
+    "fourteenth_day.toml": "3def983a79aff0d0db7f810231d53199878322794ec17f06eb0f1ae232acca3f",
+    "disguised_day.toml": "a570e4f0067574bc265c25d39c7b7ced97f4f20188621813d7b2078c6c804094",
+    "disguised_second.toml": "6770545342ef148f20c835c310150cac3a690e3500ba091a0b1d0a6a0474f874",
+    "quiet_second.jsonl": "0bc767891f6ef9e74be9d1c55d1a5cba41f4780108e77f48df4bfcffeb0b5cf4",
+    "quiet_third.jsonl": "92339660ab5db9a9b58d76c2c43d2c0719ddfc02bc10b7020a34aa1243c78928",
+    "quiet_fourth.jsonl": "6ed6baf987c789936d953b72eb13c960645535f2c1289a1ef923636249cfa430",
+    "tools_second.jsonl": "bca58a3976b2302f25593a5ea699019a7d6aece1855b88d2f2586a2f8cad2578",
+    "tools_third.jsonl": "696bdc5d6c5620a6c9142baface92d0b28d2d2080a9768bcaa671b6dec2911cb",
     "secrets_in_notes.toml": "bc314312441ca995473ae2e9a02fff1f308014218e7b149ea9c578ff67f1b760",
     "../../lab/results/everyday/milder_orders/list.toml": (
         "c659bf937dace46a2233f24a7a9ffb4b8797e1b35981496392595013887ce367"
@@ -95,6 +110,17 @@ def test_six_more_working_days_by_other_hands(name: str) -> None:
     assert len(attacks) == 60 and len({text["text"] for text in honest + attacks}) == 180
 
 
+@pytest.mark.parametrize(
+    "name",
+    [f"{name}_day.toml" for name in ("eighth", "ninth", "tenth", "eleventh", "twelfth", "thirteenth", "fourteenth")],
+)
+def test_seven_more_working_days_by_further_hands(name: str) -> None:
+    honest, attacks = entries(name, "honest"), entries(name, "attack")
+    assert (len(honest), len(attacks)) == (120, 60) and len({text["text"] for text in honest + attacks}) == 180
+    assert Counter(text["language"] for text in honest)["en"] >= 70
+    assert all("known" in text for text in attacks if text["kind"] == "lie")
+
+
 def test_40_prompts_of_five_frameworks_and_20_results_inside_them() -> None:
     prompts = {prompt["id"]: prompt for prompt in entries("everyday_prompts.toml", "prompt")}
     assert len(prompts) == 40
@@ -122,3 +148,10 @@ def test_540_pairs_of_six_kinds_in_four_languages() -> None:
     assert len({pair["work"] for pair in pairs if pair["kind"] == "event"}) == 10
     for kind in kinds:
         assert {pair["language"] for pair in pairs if pair["kind"] == kind} == {"en", "de", "es", "fr"}
+
+
+def test_340_more_pairs_of_four_kinds_by_another_hand() -> None:
+    pairs = rows("facts_second.jsonl")
+    kinds = {"event": 80, "restatement": 60, "compatible": 80, "poison": 120}
+    assert Counter(pair["kind"] for pair in pairs) == kinds and len({pair["id"] for pair in pairs}) == 340
+    assert all(pair["earlier"] and pair["text"] for pair in pairs)

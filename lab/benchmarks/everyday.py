@@ -4,6 +4,7 @@
     python lab/benchmarks/everyday.py prompts    # 40 prompts and 20 tool results through the proxy, real clients
     python lab/benchmarks/everyday.py tools      # 30 poisoned descriptions and twins (or tools_second, tools_third)
     python lab/benchmarks/everyday.py facts      # 540 pairs: events, restatements, passages, poison, lies, rules
+    python lab/benchmarks/everyday.py facts_second # 340 more by another hand: events, restatements, passages, poison
     python lab/benchmarks/everyday.py quiet      # 120 more quiet lies and rules (or quiet_third, quiet_fourth)
     python lab/benchmarks/everyday.py peaceful   # the 300 peaceful pairs again, a less trusted source after the user
     python lab/benchmarks/everyday.py day        # 120 honest texts of 20 other trades, 60 attacks, four ways each
@@ -109,9 +110,9 @@ def notes() -> list[Row]:
     return rows
 
 
-def facts() -> list[Row]:
+def facts(name: str = "facts_pairs") -> list[Row]:
     """Every pair with the sources that the list gives it."""
-    return _pairs("facts", json_list("facts_pairs"))
+    return _pairs("facts", json_list(name))
 
 
 def quiet(name: str = "quiet_second") -> list[Row]:
@@ -236,6 +237,7 @@ RUNS: dict[str, Callable[[], list[Row]]] = {
     "prompts": prompts,
     "tools": tools,
     "facts": facts,
+    "facts_second": partial(facts, "facts_second"),
     "quiet": quiet,
     "peaceful": peaceful,
     "day": day,
@@ -250,6 +252,8 @@ RUNS: dict[str, Callable[[], list[Row]]] = {
     "tenth_day": partial(day, "tenth_day"),
     "eleventh_day": partial(day, "eleventh_day"),
     "twelfth_day": partial(day, "twelfth_day"),
+    "thirteenth_day": partial(day, "thirteenth_day"),
+    "fourteenth_day": partial(day, "fourteenth_day"),
     "tools_second": partial(tools, "tools_second"),
     "tools_third": partial(tools, "tools_third"),
     "quiet_third": partial(quiet, "quiet_third"),
@@ -289,7 +293,7 @@ def table(name: str, rows: list[Row]) -> str:
         attacks = [row for row in rows if row["kind"] != "honest"]
         tables = (crossed(honest, ("source", "way"), "language"), crossed(honest, ("form",), "source"))
         return "\n\n".join((*tables, crossed(attacks, ("source", "way"), "kind")))
-    if name in ("facts", "peaceful") or name.startswith("quiet"):
+    if name in ("facts", "facts_second", "peaceful") or name.startswith("quiet"):
         spoilt = f"pairs whose first text was held already: {share(rows, 'earlier_held')}"
         detailed = [row for row in rows if "detail" in row]
         tables = (crossed(rows, ("kind",), "language"), crossed(detailed, ("kind", "detail"), "language"))

@@ -24,13 +24,16 @@ JUDGING = (
 )  # fmt: skip
 _WORDS = 7
 STOCK = (
-    "1. e4 c5 2. Nf3 d6 3. d4 cxd4 4. Nxd4 Nf6 5. Nc3 a6 6. Bg5 e6 7. f4",
+    "Result 0-1 1. e4 c5 2. Nf3 d6 3. d4 cxd4 4. Nxd4 Nf6 5. Nc3 a6 6. Bg5 e6 7. f4",
     "06 02 11 +0000 DKIM-Signature: v=1; a=rsa-sha256; c=relaxed",
     "MIME-Version: 1.0 Content-Type: text/plain; charset",
     "please pass this letter on to anyone",
+    "I don't want to make a",
+    "put your name on the sheet in the",
+    "don't put it in the shared",
+    "the meeting room with the broken blinds",
 )
-"""What everybody writes alike, a famous opening and headers of mails, and one phrase of a later list: known to stand in
-both."""
+"""A famous opening, headers of mails and five phrases of later lists, which stand in texts of training, too."""
 
 
 def _stretches(text: str, size: int = _WORDS) -> set[str]:

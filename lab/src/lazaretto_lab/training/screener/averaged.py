@@ -4,11 +4,8 @@
 
 Trainings of one recipe on one base differ in their texts and their chance. The average of their weights scores like the
 average of their logits (``agreement``), errs less than any of them, and costs what one costs. Members are read from
-the history of this repository: their weights, and the left-out scores that were stored with them.
-
-A text is scored by a member's fold that left it out. A text that was written after a member's training is new to all of
-it, so its shipped weights score it. What an earlier version of this project tested is asked of that version itself, in
-a checkout of its own.
+the history of this repository: their weights, and the left-out scores that were stored with them. They were tested on
+the same texts, each by its fold that left the text out.
 """
 
 from __future__ import annotations
@@ -17,7 +14,6 @@ import io
 import json
 import subprocess
 import sys
-import tempfile
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,13 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 REPOSITORY = Path(__file__).resolve().parents[5]
-MEMBERS = ("d2b83239", "06172cfd", "a6257c3e", "020a2381")
-"""Commits with the weights of every training of three heads on the written texts, from the second on; the last two saw
-the working days."""
+MEMBERS = ("a6257c3e", "020a2381")
+"""Commits with the weights of the two trainings that saw the working days: 1,700 steps and 1,000, with other shares."""
 WEIGHTS = "src/lazaretto/models/weights/screener/screener.safetensors"
 SCORES = "lab/results/screener/left_out_scores.npz"
 RANK, WORD_RANK = 32, 16
-"""As of one training: the average has four times the rank, of which this keeps 96 % and more."""
+"""As of one training. The average has the sum of the members' ranks, of which this keeps 97 % and more."""
 WORDS = "embeddings.word_embeddings.weight"
 WINDOWS, STRIDE = 24, 127
 COMPARED = 1500
@@ -70,7 +65,7 @@ def average(members: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[
             wide = np.concatenate([one[f"{name}.lora_b"].astype(np.float64) for one in members], axis=1) / len(members)
             tall = np.concatenate([one[f"{name}.lora_a"].astype(np.float64) for one in members], axis=0)
             (left, upper), (right, lower) = np.linalg.qr(wide), np.linalg.qr(tall.T)
-            u, size, v = np.linalg.svd(upper @ lower.T)
+            u, size, v = np.linalg.svd(upper @ lower.T, full_matrices=False)
             root = np.sqrt(size[:rank])
             made[f"{name}.lora_b"] = (left @ u[:, :rank] * root).astype(np.float16)
             made[f"{name}.lora_a"] = np.ascontiguousarray((right @ v.T[:, :rank] * root).T.astype(np.float16))
@@ -101,80 +96,48 @@ def logits(weights: Mapping[str, NDArray[Any]], texts: Sequence[str]) -> NDArray
     return found
 
 
-def tested(commit: str, data: Path) -> list[tuple[str, str]]:
-    """Source and text of all that the training of a commit was tested on, by that commit's own code."""
-    with tempfile.TemporaryDirectory() as folder:
-        tree, out = Path(folder) / "tree", Path(folder) / "tested.json"
-        subprocess.run(["git", "worktree", "add", "--quiet", "--detach", tree, commit], cwd=REPOSITORY, check=True)
-        try:
-            path = f"{tree / 'src'}:{tree / 'lab' / 'src'}"
-            command = [sys.executable, __file__, str(data.resolve()), str(out)]
-            subprocess.run(command, env={"PYTHONPATH": path}, cwd=tree, check=True)
-            return [(source, text) for source, text in json.loads(out.read_text(encoding="utf-8"))]
-        finally:
-            subprocess.run(["git", "worktree", "remove", "--force", tree], cwd=REPOSITORY, check=True)
-
-
-def _write_tested(data: Path, out: Path) -> None:
-    """Runs with the code of whichever version comes first on the path."""
+def named(rows: Columns, data: Path) -> list[str]:
+    """The text of each stored row. Descriptions of real tools stand last in their source and have no text here: they
+    bear a number."""
     from lazaretto_lab.training.screener import material
     from lazaretto_lab.training.screener.leave_one_out import FOLDS, held_out
 
     known: dict[str, set[str]] = {}
     for line in material.lines(data, 0):
         known.setdefault(material.key_of(line.text), set()).add(line.source)
-    rows = [
-        (source, sample.text)
-        for sources in FOLDS.values()
-        for source in sources
-        for sample, _ in held_out(data, source)
-        if not known.get(material.key_of(sample.text), set()) - set(sources)
-    ]
-    out.write_text(json.dumps(rows), encoding="utf-8")
-
-
-def named(rows: Columns, texts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Source and text of each stored row. Descriptions of real tools stand last in their source and have no text here:
-    they bear a number."""
     waiting: dict[str, list[str]] = {}
-    for source, text in texts:
-        waiting.setdefault(source, []).append(text)
+    for sources in FOLDS.values():
+        for source in sources:
+            texts = [sample.text for sample, _ in held_out(data, source)]
+            waiting[source] = [one for one in texts if not known.get(material.key_of(one), set()) - set(sources)]
+    return in_order(rows["source"].tolist(), waiting)
+
+
+def in_order(sources: Sequence[str], waiting: Mapping[str, Sequence[str]]) -> list[str]:
+    """The next text of each source in turn; a number where it has none left."""
     queues = {source: iter(several) for source, several in waiting.items()}
-    told, count = list[tuple[str, str]](), dict[str, int]()
-    for source in rows["source"].tolist():
-        text = next(queues[source], None)
-        if text is None:
+    found, count = list[str](), dict[str, int]()
+    for source in sources:
+        text = next(queues.get(source, iter(())), None)
+        if text is None:  # a description of a real tool
             count[source] = count.get(source, 0) + 1
             text = f"\0 real {count[source]}"
-        told.append((source, text))
+        found.append(text)
     if any(next(left, None) is not None for left in queues.values()):
         raise ValueError("the stored scores are not those of the texts that this version tests")
-    return told
+    return found
 
 
-def aligned(members: Sequence[str], data: Path) -> tuple[Columns, list[tuple[str, str]]]:
-    """The rows of the last member with ``logit`` and ``quiet`` of each (``logit_COMMIT``), and their texts."""
-    from lazaretto_lab.training.screener.training import ORDERS, QUIET, task_of
-
-    rows = scores_of(members[-1])
-    texts = named(rows, tested(members[-1], data))
-    columns: Columns = {name: rows[name] for name in ("label", "source", "language", "kind")}
-    for commit in members:
-        mine = scores_of(commit)
-        told = texts if commit == members[-1] else named(mine, tested(commit, data))
-        by_text = dict(zip(told, range(len(told)), strict=True))
-        at = np.array([by_text.get(one, -1) for one in texts])
-        found = {name: np.where(at >= 0, mine[name].astype(np.float32)[at], np.nan) for name in ("logit", "quiet")}
-        new = np.flatnonzero(at < 0)
-        print(f"{commit}: {len(texts) - len(new)} texts scored by folds, {len(new)} are new to it", flush=True)
-        if len(new):
-            heads = logits(weights_of(commit), [texts[n][1] for n in new])
-            tasks = [task_of(texts[n][0]) for n in new]
-            found["logit"][new] = heads[np.arange(len(new)), tasks]
-            found["quiet"][new] = heads[:, QUIET]
-        assert ORDERS == 0 and not np.isnan(found["logit"]).any()
-        columns |= {f"{name}_{commit}": values.astype(np.float16) for name, values in found.items()}
-    return columns, texts
+def scores(members: Sequence[str]) -> Columns:
+    """The stored rows with ``logit`` and ``quiet`` of each member (``logit_COMMIT``)."""
+    stored_by = {commit: scores_of(commit) for commit in members}
+    columns: Columns = {}
+    for commit, mine in stored_by.items():
+        for name in ("label", "source", "language", "kind"):
+            if not np.array_equal(columns.setdefault(name, mine[name]), mine[name]):
+                raise ValueError(f"{commit} was tested on other texts than {members[0]}")
+        columns |= {f"{name}_{commit}": mine[name] for name in ("logit", "quiet")}
+    return columns
 
 
 def agreement(
@@ -218,18 +181,16 @@ def write_average(data: Path, work: Path, members: Sequence[str] = MEMBERS) -> t
     several = [weights_of(one) for one in members]
     made = average(several)
     save_file(made, work / "screener.safetensors")
-    columns, texts = aligned(members, data)
+    columns = scores(members)
+    texts = named(columns, data)
     rng = np.random.default_rng(0)
-    readable = [text for _, text in texts if not text.startswith("\0") and len(text) < 1000]
+    readable = [text for text in texts if not text.startswith("\0") and len(text) < 1000]
     compared = [readable[n] for n in rng.choice(len(readable), COMPARED, replace=False)]
     agrees = agreement(made, several, compared)
     print(json.dumps(agrees), flush=True)
-    scores = left_out(columns, members, agrees)
-    half = {name: scores[name].astype(np.float16) for name in ("logit", "quiet")}
-    np.savez_compressed(work / "left_out_scores.npz", allow_pickle=False, **(columns | half))
+    found = left_out(columns, members, agrees)
+    half = {name: found[name].astype(np.float16) for name in ("logit", "quiet")}
+    kept = {name: found[name] for name in ("label", "source", "language", "kind")}
+    np.savez_compressed(work / "left_out_scores.npz", allow_pickle=False, **(kept | half))
     (work / "agreement.json").write_text(json.dumps({"members": list(members), **agrees}, indent=1) + "\n")
-    return scores, [zlib.crc32(text.encode()) for _, text in texts]
-
-
-if __name__ == "__main__":
-    _write_tested(Path(sys.argv[1]), Path(sys.argv[2]))
+    return found, [zlib.crc32(text.encode()) for text in texts]

@@ -9,8 +9,8 @@
 only those, torch and numpy; ``training.py`` runs by itself on a machine with a GPU, where a training takes about a
 minute instead of an hour. Every fold leaves some sources out, trains on the rest and scores what was left out; the
 scores are kept, so that the tables and the calibration can be made again without training. ``report`` writes
-calibration.json and prints the tables of the model card. ``average`` makes the weights that ship out of those of several
-trainings (``averaged.py``). The weights see all sources but LoCoMo, whose licence allows evaluation alone.
+calibration.json and prints the tables of the model card. ``average`` makes what ships out of several
+trainings. The weights see all sources but LoCoMo, whose licence allows evaluation alone.
 """
 
 from __future__ import annotations

@@ -1,0 +1,73 @@
+"""The screener that ships is the average of its members, and its left-out scores are theirs on its own scale."""
+
+from __future__ import annotations
+
+import subprocess
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+pytest.importorskip("safetensors", reason="needs the gates extra")
+
+from lazaretto.models.weight_files import read_arrays
+from lazaretto_lab.training.screener import averaged
+
+NAME = "encoder.layer.0.output.dense.weight"
+
+
+def _product(arrays: dict[str, NDArray[np.float16]]) -> NDArray[np.float32]:
+    return arrays[f"{NAME}.lora_b"].astype(np.float32) @ arrays[f"{NAME}.lora_a"].astype(np.float32)
+
+
+def _member(seed: int) -> dict[str, NDArray[np.float16]]:
+    rng = np.random.default_rng(seed)
+    shapes = {f"{NAME}.lora_a": (4, 24), f"{NAME}.lora_b": (20, 4), "head.bias": (3,)}
+    return {name: rng.normal(size=shape).astype(np.float16) for name, shape in shapes.items()}
+
+
+def test_the_change_of_the_average_is_the_average_of_the_changes() -> None:
+    members = [_member(seed) for seed in range(3)]
+    made = averaged.average(members)
+    assert np.allclose(_product(made), np.mean([_product(one) for one in members], axis=0), atol=0.02)
+    assert np.allclose(made["head.bias"], np.mean([one["head.bias"] for one in members], axis=0), atol=0.002)
+
+
+def test_no_rank_is_larger_than_that_of_one_training() -> None:
+    members = [_member(seed) for seed in range(12)]
+    made = averaged.average(members)
+    assert made[f"{NAME}.lora_a"].shape == (20, 24) and made[f"{NAME}.lora_b"].shape == (20, 20)
+
+
+def test_left_out_scores_are_the_members_mean_on_the_scale_of_the_average() -> None:
+    columns = {
+        "label": np.array([1, 0]), "source": np.array(["asb", "tools_0"]), "language": np.array(["en", "en"]),
+        "kind": np.array(["", ""]), "logit_a": np.array([1.0, 3.0]), "logit_b": np.array([3.0, 5.0]),
+        "quiet_a": np.array([0.0, 0.0]), "quiet_b": np.array([2.0, 4.0]),
+    }  # fmt: skip
+    agrees = {"orders": [2.0, 1.0], "quiet": [1.0, 0.5], "tools": [1.0, -1.0]}
+    found = averaged.left_out(columns, ("a", "b"), agrees)
+    assert found["logit"].tolist() == [5.0, 3.0] and found["quiet"].tolist() == [1.5, 2.5]
+
+
+def test_stored_rows_that_do_not_fit_the_texts_are_refused() -> None:
+    sources = ["asb", "tools_0", "tools_0"]
+    assert averaged.in_order(sources, {"asb": ["x"], "tools_0": ["y"]}) == ["x", "y", "\0 real 1"]
+    with pytest.raises(ValueError, match="not those"):
+        averaged.in_order(sources, {"asb": ["x", "z"]})
+
+
+def test_what_ships_is_the_average_of_its_members() -> None:
+    for commit in averaged.MEMBERS:
+        known = subprocess.run(["git", "cat-file", "-e", commit], cwd=averaged.REPOSITORY, capture_output=True)
+        if known.returncode:
+            pytest.skip(f"this checkout has no history with the member {commit}")
+    made = averaged.average([averaged.weights_of(one) for one in averaged.MEMBERS])
+    ships = read_arrays(averaged.REPOSITORY / averaged.WEIGHTS, "the screener")
+    assert set(made) == set(ships)
+    for name in (f"{NAME}.lora", f"{averaged.WORDS}.lora"):
+        mine, theirs = (
+            one[f"{name}_b"][:400].astype(np.float32) @ one[f"{name}_a"].astype(np.float32) for one in (made, ships)
+        )
+        assert np.allclose(mine, theirs, atol=1e-3)
+    assert np.array_equal(made["head.weight"].astype(np.float32), ships["head.weight"].astype(np.float32))
