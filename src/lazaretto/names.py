@@ -64,6 +64,16 @@ def _latin(letter: str) -> str:
     return found[1] if found else letter
 
 
+_LONGEST_SHOWN, _MOST_WORDS = 64, 5
+_WORDS = re.compile(r"[^\W\d_]{2,}")
+
+
+def is_sentence(name: str) -> bool:
+    """Whether a name is long enough to say something, though it is one word or has other signs for blanks. Agents
+    choose theirs, so these are not handed to models."""
+    return len(name) > _LONGEST_SHOWN or name.count(" ") > 2 or len(_WORDS.findall(name)) > _MOST_WORDS
+
+
 def check_name(value: object, field: str, *, empty: bool = False, printable: bool = False, most: int = MAX_NAME) -> str:
     """``value`` if every store can hold it as a name; else an error that names ``field``.
 

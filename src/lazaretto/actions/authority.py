@@ -6,6 +6,7 @@ A call that only reads is recorded as a note, every other one as a decision that
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
@@ -30,6 +31,7 @@ from lazaretto.actions.call_log import (
 from lazaretto.actions.classes import Tool, guess, is_sum
 from lazaretto.actions.judge import Call, Judge, Judgement
 from lazaretto.actions.known_claims import KnownClaims
+from lazaretto.actions.leaves import products
 from lazaretto.actions.listing import Listing, listing_of
 from lazaretto.actions.records import ActionClass, ActionSettings, Answer, Asked, Authorization, ValueKind, ValueOrigin
 from lazaretto.actions.values import (
@@ -87,6 +89,7 @@ class Authority:
         """The task of each agent that was begun here last."""
         self._answered: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._calls_made: OrderedDict[str, None] = OrderedDict()
+        self._counting = threading.Lock()
 
     def classify(self, tool: Tool) -> tuple[ActionClass, str]:
         """The class of a tool, and the reason for it."""
@@ -144,7 +147,13 @@ class Authority:
     def authorize(
         self, tool: Tool, arguments: Any, agent: str, task: str | None = None, principal: str = ""
     ) -> Authorization:
-        """Judge a call and record it."""
+        """Judge a call and record it. Where calls are counted, one is judged after the other."""
+        if not any(self.settings.needs(action).max_per_hour for action in ActionClass):
+            return self._authorize(tool, arguments, agent, task, principal)
+        with self._counting:
+            return self._authorize(tool, arguments, agent, task, principal)
+
+    def _authorize(self, tool: Tool, arguments: Any, agent: str, task: str | None, principal: str) -> Authorization:
         given, raw = read_arguments(arguments, self._limit)
         if not tool.arguments:  # its schema is not known: use the names it is called with
             tool = replace(tool, arguments=tuple(given))
@@ -152,9 +161,9 @@ class Authority:
         if action is ActionClass.EXECUTE and self.settings.named_class(tool.name) is None and is_sum(given):
             action = ActionClass.READ  # a calculator that is given nothing but numbers does nothing
         values = values_of(tool, given, action, self.settings)
-        subject = call_subject(agent, tool.name, raw)
+        subject = call_subject(agent, tool.name, raw, principal)
         marks = [fingerprint(self._ledger.namespace, value.value) for value in values]
-        read = Call(tool, action, values, marks, all_else(given, values))
+        read = Call(tool, action, values, marks, all_else(given, values), [*products(given)])
         with self._log.about(agent, task) as view:
             task_item = view.task.item if view.task is not None else ""
             words = [word_subject(agent, task_item, mark) for mark in marks] if task_item else []

@@ -21,7 +21,7 @@ from lazaretto.ledger import Ledger
 from lazaretto.ledger.reader import Tail
 from lazaretto.policy import Policy
 from lazaretto.provenance.graph import ProvenanceGraph
-from lazaretto.types import Draft, Event, EventKind, Ruling, new_id
+from lazaretto.types import PROCESS, Draft, Event, EventKind, Ruling, new_id
 
 LOOK_BACK = 10_000
 MOST_AGENTS = 1_000
@@ -59,9 +59,11 @@ def _digest(agent: str) -> str:
     return hashlib.sha256(agent.encode()).hexdigest()[:32]
 
 
-def call_subject(agent: str, tool: str, arguments: bytes) -> str:
-    """Subject of the ledger's notes of people's answers about one exact call."""
-    parts = (agent.encode(), tool.encode(), arguments)
+def call_subject(agent: str, tool: str, arguments: bytes, principal: str = "") -> str:
+    """Subject of the ledger's notes of people's answers about one exact call of one caller."""
+    parts = [agent.encode(), tool.encode(), arguments]
+    if principal and principal != f"{PROCESS}{agent}":
+        parts.append(principal.encode())
     digest = hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).hexdigest()
     return f"actions:call:{digest}"
 
@@ -115,7 +117,8 @@ class CallLog:
                 while len(self._agents) > MOST_AGENTS:
                     del self._agents[next(iter(self._agents))]
             if task is not None and (known.task is None or known.task.item != task):
-                known = self._opened(agent, task)
+                named = self._opened(agent, task)  # any other item is no task: nobody sheds what it read by naming it
+                known = known if named.task is None else named
             known.mind.settle()
             yield AgentView(known.mind, known.task, self._calls[agent], self._handed_out, self._answers)
 

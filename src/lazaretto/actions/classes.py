@@ -82,20 +82,31 @@ class Tool:
     description: str = ""
     arguments: tuple[str, ...] = ()
     """Names of its arguments."""
-    fixed: frozenset[str] = field(default_factory=frozenset)
-    """The arguments that take one of a list of words."""
+    fixed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The arguments that take one of a list of values, with the values as text."""
 
     @classmethod
     def of(cls, name: str, description: str = "", schema: Mapping[str, Any] | None = None) -> Tool:
         """From a name, a description and a JSON schema of the arguments."""
         properties = (schema or {}).get("properties")
         known = properties if isinstance(properties, Mapping) else {}
-        fixed = {str(key) for key, value in known.items() if isinstance(value, Mapping) and _is_fixed(value)}
-        return cls(name, description, tuple(map(str, known)), frozenset(fixed))
+        fixed = {str(key): _fixed_values(value) for key, value in known.items() if isinstance(value, Mapping)}
+        return cls(name, description, tuple(map(str, known)), {key: values for key, values in fixed.items() if values})
+
+    def takes_only(self, argument: str, value: Any) -> bool:
+        """Whether a value is one of a list that the tool names for an argument."""
+        return _as_text(value) in self.fixed.get(argument, ())
 
 
-def _is_fixed(schema: Mapping[str, Any]) -> bool:
-    return "enum" in schema or "const" in schema or schema.get("type") == "boolean"
+def _fixed_values(schema: Mapping[str, Any]) -> frozenset[str]:
+    listed = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    if schema.get("type") == "boolean":
+        listed = [True, False]
+    return frozenset(map(_as_text, listed)) if isinstance(listed, (list, tuple)) else frozenset()
+
+
+def _as_text(value: Any) -> str:
+    return str(value).casefold() if isinstance(value, bool) else str(value)
 
 
 def is_sum(arguments: Mapping[str, Any]) -> bool:

@@ -53,6 +53,8 @@ class Call:
     """Fingerprints of the values."""
     rest: Sequence[Leaf]
     """Everything besides the destinations, as it stands."""
+    products: Sequence[float] = ()
+    """Prices, each times the number of pieces beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ class Judge:
         lacking += [self._why(origin, view) for origin in origins if not origin.enough]
         if not lacking and needs.control > 0 and action is not ActionClass.FETCH:
             origins, lacking = self._held_to_claims(call, origins, needs, view, answers, known)
-        past = self._past_limits(action, needs, values, view)
+        past = self._past_limits(call, needs, view)
         ruling: Answer = "allow"
         if lacking:
             ruling = needs.below
@@ -302,11 +304,9 @@ class Judge:
 
     # limits
 
-    def _past_limits(
-        self, action: ActionClass, needs: Needs, values: Sequence[ArgumentValue], view: AgentView
-    ) -> list[str]:
-        past = []
-        amounts = [value.number for value in values if value.kind is ValueKind.AMOUNT and value.number is not None]
+    def _past_limits(self, call: Call, needs: Needs, view: AgentView) -> list[str]:
+        past, action, values = list[str](), call.action, call.values
+        amounts = [*_sums(values), *call.products]
         if needs.max_amount and any(abs(amount) > needs.max_amount for amount in amounts):
             past.append(f"the amount {max(amounts, key=abs):g} is above actions.{action.value}.max_amount")
         if needs.max_amount and any(value.kind is ValueKind.AMOUNT and value.number is None for value in values):
@@ -319,6 +319,23 @@ class Judge:
         if len(values) > MOST_VALUES:
             past.append(f"more than {MOST_VALUES} values: too many to look for")
         return past
+
+
+def _last_name(place: str) -> str:
+    """The name that a value goes by: ``lines[3].price`` is a price."""
+    while place.endswith("]") and "[" in place:
+        place = place[: place.rindex("[")]
+    return place.rpartition(".")[2]
+
+
+def _sums(values: Sequence[ArgumentValue]) -> list[float]:
+    """The amounts of a call; those that go by one name together, wherever they stand."""
+    found: dict[str, float] = {}
+    for value in values:
+        if value.kind is ValueKind.AMOUNT and value.number is not None:
+            name = _last_name(value.argument)
+            found[name] = found.get(name, 0.0) + abs(value.number)
+    return [*found.values()]
 
 
 def _short(origin: ValueOrigin, action: ActionClass, needs: Needs) -> bool:

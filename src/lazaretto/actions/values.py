@@ -5,9 +5,11 @@ Only letter case, spacing and the separators of account numbers are ignored. A l
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import html
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +20,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from lazaretto.actions.classes import Tool, word_set, words_of
+from lazaretto.actions.leaves import AMOUNTS, DESTINATIONS, PlainValue, leaves, number_of
 from lazaretto.actions.records import ActionClass, ActionSettings, ValueKind
 from lazaretto.actions.written import says_where, written_object
 from lazaretto.errors import InputError, TooLarge
@@ -26,18 +29,10 @@ from lazaretto.types import plain
 
 MOST_VALUES = 500
 """Values of one call that are looked for; a call with more is asked about."""
-MOST_DEPTH = 32
 SHOWN = 200
-_DESTINATIONS = word_set(
-    "to recipient recipients receiver receivers cc bcc email emails mail address addresses user users username channel "
-    "channels participant participants attendee attendees account iban wallet url uri link host domain webhook "
-    "hostname endpoint phone contact contacts member members invitee invitees chat room group team payee beneficiary "
-    "bic handle destination server bucket remote forward where behalf"
-)
 _TO, _PLACE = ("destination",), ("place",)
 _SECRETS = word_set("password passwd passphrase secret pin credential credentials apikey token")
 _CODE = word_set("code command cmd script sql shell expression program query_sql")
-_AMOUNTS = word_set("amount price total sum cost fee budget")
 _TEXTS = word_set(
     "body content message text subject description title comment note notes summary reason query prompt caption "
     "details thought"
@@ -83,9 +78,32 @@ class ArgumentValue:
 def canonical(arguments: Any) -> bytes:
     """Arguments as JSON with sorted keys: equal for equal calls and for no others."""
     try:
-        return orjson.dumps(_plain(arguments), option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS, default=_readable)
+        raw = _as_json(arguments)
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError("arguments", f"cannot be read: {error}", "Give plain JSON data") from None
+    return raw
+
+
+def _as_json(arguments: Any) -> bytes:
+    try:
+        raw = orjson.dumps(_plain(arguments), option=orjson.OPT_SORT_KEYS, default=_readable)
+    except TypeError:  # keys that are no text, or worse
+        option = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+        raw = orjson.dumps(_plain(arguments), option=option, default=_readable)
+        json.loads(raw, object_pairs_hook=_once_each)
+    if b"null" in raw:  # what JSON has no number for stands there as nothing
+        with contextlib.suppress(TypeError, ValueError):
+            spelled = json.dumps(_plain(arguments), default=_readable_or_words)
+            raw = orjson.dumps(json.loads(spelled, parse_constant=str), option=orjson.OPT_SORT_KEYS)
+    return raw
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of these pairs: ``ValueError`` where two keys are one once they are text."""
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise ValueError("two keys of an object are written alike")
+    return made
 
 
 def _plain(value: Any) -> Any:
@@ -104,6 +122,16 @@ def _readable(value: Any) -> Any:
     if isinstance(value, (tuple, Mapping)):
         return dict(value) if isinstance(value, Mapping) else list(value)
     raise TypeError(f"{type(value).__name__} is no JSON data")
+
+
+def _readable_or_words(value: Any) -> Any:
+    """The same, for a reader that knows less."""
+    if dataclasses.is_dataclass(value):
+        return plain(value)
+    try:
+        return _readable(value)
+    except TypeError:
+        return str(value)
 
 
 def read_arguments(arguments: Any, limit: int) -> tuple[dict[str, Any], bytes]:
@@ -133,20 +161,33 @@ def _plain_values(
 ) -> list[ArgumentValue]:
     found: list[ArgumentValue] = []
     for name, value in arguments.items():
-        for place, key, leaf in _leaves(value, name, name, 0):
+        for at in _leaves(value, name):
             kind = settings.named_kind(tool.name, name) or (
-                settings.named_kind(tool.name, key) if key != name else None
+                settings.named_kind(tool.name, at.key) if at.key != name else None
             )
-            fixed = name in tool.fixed and not (isinstance(leaf, str) and _is_address(leaf.strip()))
-            words = words_of(key)
+            words = _words_for(at)
+            fixed = tool.takes_only(name, at.value) and not {*words} & AMOUNTS
+            fixed &= not (isinstance(at.value, str) and _is_address(at.value.strip()))
             if words == _TO and _is_route(tool):
                 words = _PLACE
-            if key != name and {*words_of(name)} & _AMOUNTS and _number_in(leaf):
-                words += words_of(name)  # an amount taken apart is one all the same
-            found += _read_leaf(place, words, leaf, kind or (ValueKind.FREE if fixed else None), action)
+            found += _read_leaf(at.place, words, at.value, kind or (ValueKind.FREE if fixed else None), action)
             if len(found) > MOST_VALUES:
                 return found
     return found
+
+
+def _leaves(value: Any, name: str) -> Iterator[PlainValue]:
+    """The plain values of an argument; of the names in it those that hold an address."""
+    return (at for at in leaves(value, name) if not at.is_key or addresses_in(at.value))
+
+
+def _words_for(at: PlainValue) -> tuple[str, ...]:
+    """The words of the name that a value goes by, and of the object that names it."""
+    words, above = words_of(at.key), words_of(at.above)
+    words += above if {*above} & DESTINATIONS and isinstance(at.value, str) else ()
+    if {*words_of(at.around)} & AMOUNTS and _number_in(at.value):
+        words += ("amount",)  # an amount taken apart is one all the same
+    return words
 
 
 _ACTS = (ActionClass.SEND, ActionClass.PAY, ActionClass.SHARE, ActionClass.DELETE, ActionClass.EXECUTE)
@@ -168,9 +209,9 @@ def _written_values(
     message that goes somewhere else an object is content."""
     needs, found = settings.needs(action), list[ArgumentValue]()
     for name, value in arguments.items():
-        for place, key, leaf in _leaves(value, name, name, 0):
+        for place, key, leaf in ((at.place, at.key, at.value) for at in _leaves(value, name)):
             named = settings.named_kind(tool.name, name) or settings.named_kind(tool.name, key)
-            if not isinstance(leaf, str) or named or name in tool.fixed or {*words_of(key)} & _CODE:
+            if not isinstance(leaf, str) or named or tool.takes_only(name, leaf) or {*words_of(key)} & _CODE:
                 continue
             content = bool({*words_of(key)} & (_TEXTS | _PAGES))
             written = None if content and goes_somewhere else written_object(leaf, strict=content)
@@ -204,11 +245,11 @@ def all_else(arguments: Mapping[str, Any], values: Iterable[ArgumentValue]) -> l
     there = {value.argument for value in values if value.kind is ValueKind.DESTINATION}
     found = []
     for name, value in arguments.items():
-        for place, _, leaf in _leaves(value, name, name, 0):
+        for place, leaf in ((at.place, at.value) for at in _leaves(value, name)):
             if place in there or leaf is None or leaf == "":
                 continue
             text = leaf if isinstance(leaf, str) else orjson.dumps(leaf).decode()
-            found.append(Leaf(place, text, place == name and isinstance(leaf, str) and _number(leaf) is None))
+            found.append(Leaf(place, text, place == name and isinstance(leaf, str) and number_of(leaf) is None))
     return found
 
 
@@ -217,33 +258,12 @@ def _is_route(tool: Tool) -> bool:
     return any(words_of(name) == ("origin",) for name in tool.arguments)
 
 
-_NAMES = ("name", "key", "field", "param", "parameter")
-
-
-def _leaves(value: Any, place: str, key: str, depth: int) -> Iterator[tuple[str, str, Any]]:
-    """Every plain value with its place and the name it goes by; keys of inner objects count as words too."""
-    if depth > MOST_DEPTH:
-        raise InputError("arguments", f"{place} is nested deeper than {MOST_DEPTH}", "Send flatter arguments")
-    if isinstance(value, dict):
-        for inner, part in value.items():
-            if addresses_in(inner):
-                yield f"{place}.{inner}", "text", inner
-            yield from _leaves(part, f"{place}.{inner}", inner, depth + 1)
-        if named := next((value[by] for by in _NAMES if isinstance(value.get(by), str) and "value" in value), ""):
-            yield from _leaves(value["value"], f"{place}.{named}", named, depth + 1)  # {"name": "to", "value": ...}
-    elif isinstance(value, list):
-        for number, part in enumerate(value):
-            yield from _leaves(part, f"{place}[{number}]", key, depth + 1)
-    else:
-        yield place, key, value
-
-
 def _read_leaf(
     place: str, words: tuple[str, ...], leaf: Any, named: ValueKind | None, action: ActionClass
 ) -> list[ArgumentValue]:
     if leaf is None or isinstance(leaf, bool) or leaf == "":
         return []
-    number = _number(leaf)
+    number = number_of(leaf)
     kind = named or _kind(words, leaf, number, action)
     if kind is ValueKind.FREE:
         return []
@@ -275,20 +295,13 @@ def _number_in(leaf: Any) -> bool:
     return isinstance(leaf, (int, float, str)) and not isinstance(leaf, bool) and any(map(str.isdigit, str(leaf)))
 
 
-def _number(leaf: Any) -> float | None:
-    if isinstance(leaf, (int, float)):
-        return float(leaf)
-    cleaned = leaf.strip().lstrip("€$£").replace(",", "")
-    return float(cleaned) if re.fullmatch(r"-?\d+(?:\.\d+)?", cleaned) else None
-
-
 def _kind(words: tuple[str, ...], leaf: Any, number: float | None, action: ActionClass) -> ValueKind:
     named = {*words}
     if named & _SECRETS:
         return ValueKind.SECRET
-    if named & _AMOUNTS:
+    if named & AMOUNTS:
         return ValueKind.AMOUNT
-    if named & _DESTINATIONS and not named & _TEXTS:
+    if named & DESTINATIONS and not named & _TEXTS:
         return ValueKind.DESTINATION
     if isinstance(leaf, (int, float)):
         if isinstance(leaf, float) and action is ActionClass.PAY:

@@ -29,6 +29,7 @@ import orjson
 from lazaretto.errors import InputError, LazarettoError, TooLarge
 from lazaretto.guard import Guard
 from lazaretto.incidents.records import Incident
+from lazaretto.names import is_sentence
 from lazaretto.repair.proposals import Proposal
 from lazaretto.types import Draft, EventKind
 
@@ -38,6 +39,8 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 5.0, 3_600.0
 """How long a receiver that failed is left alone: doubled each time, up to an hour."""
 MOST_AT_ONCE = 20
 _NOTED = "webhook"
+LONG_NAME = "(a name that is long enough for a sentence)"
+"""In the place of an agent's name that may not go out: a message may be read by another agent."""
 
 
 def read_secret(secret: str) -> bytes:
@@ -142,10 +145,11 @@ class Webhooks:
 
 
 def _incident_data(incident: Incident, namespace: str) -> dict[str, Any]:
+    brought_by = LONG_NAME if is_sentence(incident.brought_by) else incident.brought_by
     return {
         "incident": incident.id, "state": incident.state, "false_alarm": incident.false_alarm,
         "namespace": namespace, "patient_zero": incident.patient_zero,
-        "brought_by": incident.brought_by, "opened": incident.opened, "found": incident.found,
+        "brought_by": brought_by, "opened": incident.opened, "found": incident.found,
         "updated": incident.updated, "items": len(incident.items), "agents": len(incident.agents),
         "decisions": len(incident.decisions),
     }  # fmt: skip

@@ -476,6 +476,17 @@ def left_out(dialect: str) -> LeaveOut:
     return leave
 
 
+def is_sealed(value: str) -> bool:
+    """Whether a string is base64 of what only the endpoint can read: no text, and no picture."""
+    if not BASE64.fullmatch(value):
+        return False
+    try:
+        found = opened(base64.b64decode(value, validate=True))
+    except (binascii.Error, ValueError):
+        return False
+    return isinstance(found, Unreadable)
+
+
 def cannot_carry_text(value: str, shape: re.Pattern[str]) -> bool:
     """Whether a string has the shape of an id, word or code, and is no sentence in disguise."""
     return shape.fullmatch(value) is not None and len(words_of(value)) < FEWEST_WORDS

@@ -203,23 +203,33 @@ class Gateway:
         return "" if made.allowed else made.notice
 
     async def resources(self) -> list[Any]:
-        """The resources of all servers, without those whose descriptions are poisoned."""
-        return [resource for server in self._clients for resource in await self._resources(server)]
+        """The resources of all servers, without those whose descriptions are poisoned, and those that several servers
+        answer for."""
+        listed = await self._resources()
+        unclear = _unclear(listed)
+        return [resource for several in listed.values() for resource in several if resource.uri not in unclear]
 
-    async def _resources(self, server: str) -> list[Any]:
-        return [
-            resource
-            for resource in await self._listed(server, "resource")
-            if not self._fault(server, "resource", resource)
-        ]
+    async def _resources(self) -> dict[str, list[Any]]:
+        return {
+            server: [
+                resource
+                for resource in await self._listed(server, "resource")
+                if not self._fault(server, "resource", resource)
+            ]
+            for server in self._clients
+        }
 
     async def read(self, uri: str) -> Any:
-        """A resource, by the first server that lists it."""
-        for server, client in self._clients.items():
-            if uri in {resource.uri for resource in await self._resources(server)}:
-                result = await self._asked(server, client.read_resource(uri))
-                return await self._results.of_resource(result, uri, server)
-        raise InputError("uri", f"{uri!r} is unknown", "Use a resource that the gateway lists")
+        """A resource, by the server that lists it."""
+        listed = await self._resources()
+        servers = [server for server, several in listed.items() if uri in {resource.uri for resource in several}]
+        if not servers:
+            raise InputError("uri", f"{uri!r} is unknown", "Use a resource that the gateway lists")
+        if uri in _unclear(listed):
+            why = f"{uri!r} is not offered: several servers have it, or it looks like another server's"
+            raise InputError("uri", why, "Use another resource")
+        result = await self._asked(servers[0], self._clients[servers[0]].read_resource(uri))
+        return await self._results.of_resource(result, uri, servers[0])
 
     async def prompts(self) -> list[Any]:
         """The prompts of all servers whose descriptions may be read by an agent."""
@@ -248,6 +258,14 @@ def _several(named: Sequence[Any]) -> set[str]:
     """Names that more than one of them has: nobody could say whose is meant, so none of these is offered."""
     count = Counter(found.name for found in named)
     return {name for name in count if count[name] > 1}
+
+
+def _unclear(listed: Mapping[str, Sequence[Any]]) -> set[str]:
+    """Resources for which nobody could say which server is meant, and those whose foreign letters look like another."""
+    uris = {server: {str(resource.uri) for resource in several} for server, several in listed.items()}
+    count = Counter(uri for several in uris.values() for uri in several)
+    looks = Counter(map(look_of, count))
+    return {uri for uri in count if count[uri] > 1 or (not uri.isascii() and looks[look_of(uri)] > 1)}
 
 
 def _alike(named: Sequence[Any]) -> set[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +20,7 @@ from lazaretto.identity import OWN_WORDS, Identity, ProvedBy
 from lazaretto.incidents.records import HeldItem, Incident, IncidentItem
 from lazaretto.incidents.report import to_markdown
 from lazaretto.ingest.raw_input import USUAL_SOURCE
-from lazaretto.names import check_name
+from lazaretto.names import check_name, is_sentence
 from lazaretto.types import Channel, SourceClass, decision_data, plain
 
 if TYPE_CHECKING:
@@ -131,12 +131,15 @@ def _add_questions(tool: Callable[[Tool], None], guard: Guard) -> None:
                 "trust": plain(graph.trust(item, guard.policy.trust.table())),
             }
 
-        return await asyncio.to_thread(traced)
+        return dict(without_sentences(await asyncio.to_thread(traced)))
 
     @tool
     async def contacts(agent_name: Annotated[str, Field(description="Whose contacts.")]) -> dict[str, Any]:
         """Contacts of an agent: whom it read, and who read it."""
-        return {"agent": agent_name, "contacts": plain(await asyncio.to_thread(guard.graph.contacts, agent_name))}
+        return {
+            "agent": agent_name,
+            "contacts": without_sentences(await asyncio.to_thread(guard.graph.contacts, agent_name)),
+        }
 
     @tool
     async def audit(text: _Text) -> dict[str, Any]:
@@ -187,7 +190,6 @@ def _add_reports(server: MCPServer[Any], guard: Guard) -> None:
 
 SHOWN = 60
 """Characters of a text that are shown, masked."""
-_LONGEST_NAME = 64
 _LETTERS = re.compile(r"(?<=\w)[^\W\d_]")
 _DIGITS = re.compile(r"\d")
 
@@ -202,7 +204,17 @@ def masked(text: str, length: int | None = None) -> str:
 
 def _name(agent: str) -> str:
     """An agent's name; one that reads like a sentence is masked too, because agents choose theirs."""
-    return agent if len(agent) <= _LONGEST_NAME and agent.count(" ") <= 2 else masked(agent)
+    return masked(agent) if is_sentence(agent) else agent
+
+
+def without_sentences(value: Any) -> Any:
+    """Data about items and agents, without the words of names that read like a sentence."""
+    value = plain(value)
+    if isinstance(value, str):
+        return _name(value)
+    if isinstance(value, Mapping):
+        return {without_sentences(key): without_sentences(part) for key, part in value.items()}
+    return [without_sentences(part) for part in value] if isinstance(value, (list, tuple)) else value
 
 
 def masked_held(held: HeldItem, length: int) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from lazaretto.api.proxy.passages import (
     with_roles,
     words_in,
 )
+from lazaretto.ingest.strings import is_sealed
 from lazaretto.policy import ProxySources
 from lazaretto.types import Channel, new_id
 
@@ -53,6 +54,9 @@ class Dialect(Protocol):
 
     def foreign(self, event: Json) -> bool:
         """Whether an event of a stream brings a result of a tool at the endpoint."""
+
+    def silent(self, event: Json) -> bool:
+        """Whether an event of a stream brings nothing but what the endpoint alone can read."""
 
     def finished(self, events: Sequence[Json]) -> bool:
         """Whether a stream came to its end."""
@@ -173,6 +177,9 @@ class Chat:
     def foreign(self, event: Json) -> bool:
         return False
 
+    def silent(self, event: Json) -> bool:
+        return False
+
     def finished(self, events: Sequence[Json]) -> bool:
         return any(choice.get("finish_reason") for event in events for choice in dicts(event.get("choices")))
 
@@ -261,6 +268,8 @@ class Messages:
             yield of_model(content, setter(message, "content"), str, sources)
         elif role == "assistant" and isinstance(content, list):
             for place, block in enumerate(content):
+                if _is_sealed_thought(block):
+                    continue
                 put = setter(content, place)
                 yield _result(block, put, sources) or of_model(block, put, _instead(block), sources)
         else:
@@ -275,6 +284,8 @@ class Messages:
         content = body.get("content")
         blocks: list[Any] = content if isinstance(content, list) else []
         for place, block in enumerate(blocks):
+            if _is_sealed_thought(block):
+                continue
             yield (of_tool if _from_tool(block) else of_model)(block, setter(blocks, place), str, sources)
         yield rest_of_answer(body, ("content",) if isinstance(content, list) else (), sources)
 
@@ -287,6 +298,9 @@ class Messages:
 
     def foreign(self, event: Json) -> bool:
         return _from_tool(event.get("content_block"))
+
+    def silent(self, event: Json) -> bool:
+        return event.keys() <= {"type", "index", "content_block"} and _is_sealed_thought(event.get("content_block"))
 
     def finished(self, events: Sequence[Json]) -> bool:
         return any(event.get("type") == "message_stop" for event in events)
@@ -313,6 +327,13 @@ class Messages:
 
     def fault_in_stream(self, message: str, code: str) -> bytes:
         return sse(self.fault(message, code), "error")
+
+
+def _is_sealed_thought(block: Any) -> bool:
+    """Whether a block is a thought of the model that only the endpoint can read, and nothing beside it."""
+    if not isinstance(block, dict) or block.get("type") != "redacted_thinking" or block.keys() != {"type", "data"}:
+        return False
+    return isinstance(block["data"], str) and is_sealed(block["data"])
 
 
 def _from_tool(block: Any) -> bool:
@@ -433,6 +454,9 @@ class Responses:
     def foreign(self, event: Json) -> bool:
         item = event.get("item")
         return isinstance(item, dict) and _from_outside(item)
+
+    def silent(self, event: Json) -> bool:
+        return False
 
     def finished(self, events: Sequence[Json]) -> bool:
         ends = ("response.completed", "response.incomplete", "response.failed")

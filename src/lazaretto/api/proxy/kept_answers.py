@@ -23,13 +23,17 @@ _ENDED = (None, "completed", "incomplete")
 """States of an answer that has come to its end: what an answer in the background will say was not read."""
 _MOST_TURNS = 4_000
 """Answers, and parts of them, that are followed back from one that is continued."""
+_OPERATORS = ("prompt", "container")
+"""Fields that name instructions and files which the operator keeps at the endpoint: stored prompts, skills."""
 _FIX = "Send the conversation itself as 'input', or set proxy.kept_by_endpoint = \"pass\" in the policy"
 
 
 async def before_it_is_sent(guard: Guard, body: Json, agent: str, principal: str) -> tuple[tuple[str, ...], str]:
     """The fields of a request that bring in what nobody here read, and an item on the way that is held now, or nothing.
     ``InputError`` for such a field where the policy does not let it pass."""
-    unread = ["prompt"] if body.get("prompt") else []
+    unread = [field for field in _OPERATORS if body.get(field)]
+    if not unread and not any(True for _ in _named(body)):
+        return (), ""
     passes = guard.policy.proxy.kept_by_endpoint == "pass" or guard.policy.mode == "observe"
     named = {field: _subject(name) if name else "" for field, name in _named(body)}
     turns = await asyncio.to_thread(_turns, guard, [subject for subject in named.values() if subject])
@@ -46,9 +50,11 @@ async def before_it_is_sent(guard: Guard, body: Json, agent: str, principal: str
 
 def note_answer(guard: Guard, request: Json, answer: Any, agent: str, items: Sequence[str]) -> None:
     """Note an answer that passed, with the items of its request and of its own."""
-    if not isinstance(answer, dict) or request.get("store") is False or answer.get("status") not in _ENDED:
+    if not isinstance(answer, dict) or answer.get("status") not in _ENDED:
         return
-    names = [answer.get("id"), *(item.get("id") for item in dicts(answer.get("output")))]
+    output = [*dicts(answer.get("output"))]
+    kept = [] if request.get("store") is False else [answer.get("id"), *(item.get("id") for item in output)]
+    names = [*kept, *(_sealed(item) for item in output if item.get("type") in _SEALED)]
     named = list(_named(request))
     if not all(name for _, name in named):
         return  # it goes on with a conversation that nobody read
@@ -65,11 +71,30 @@ def _named(body: Json) -> Iterator[tuple[str, str]]:
         yield "previous_response_id", before if isinstance(before, str) else ""
     if body.get("conversation") is not None:
         yield "conversation", ""
+    for place, message in enumerate(dicts(body.get("messages"))):
+        if message.get("role") == "assistant" and _id_of(message.get("audio")):
+            yield f"messages.{place}.audio", ""  # sound cannot be judged, so none was handed out here
     given = body.get("input")
     for place, item in enumerate(given if isinstance(given, list) else ()):
+        if isinstance(item, dict) and item.get("type") in _SEALED:
+            yield f"input.{place}", _sealed(item)
         if isinstance(item, dict) and _is_bare(item):
             name = item.get("id")
             yield f"input.{place}", name if isinstance(name, str) else ""
+
+
+_SEALED = ("compaction", "compaction_summary")
+"""Kinds of items that stand for a whole conversation, in a form that only the endpoint can read."""
+
+
+def _sealed(item: Json) -> str:
+    """The name under which such an item is noted: what it holds, and not its id."""
+    content = item.get("encrypted_content")
+    return f"sealed:{content}" if isinstance(content, str) and content else ""
+
+
+def _id_of(value: Any) -> Any:
+    return value.get("id") if isinstance(value, dict) else None
 
 
 def _is_bare(item: Json) -> bool:

@@ -92,6 +92,8 @@ def texts_of_stream(events: Sequence[StreamEvent], dialect: Dialect, known: froz
     pictures: list[bytes] = []
     unread, table = False, left_out(dialect.name)
     for event in events:
+        if dialect.silent(event.data):
+            continue
         reading = read_strings(event.data, lambda path, value: _is_whole(path, dialect) and table(path, value))
         pictures += [picture.data for picture in reading.pictures]
         unread |= not reading.whole

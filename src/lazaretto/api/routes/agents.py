@@ -375,7 +375,7 @@ async def _remembered(body: RememberBody, guard: Guard, caller: Caller, once: st
 
 def _own(once: str | None, caller: Caller) -> str | None:
     """The caller's name for a write, made distinct from names of other callers."""
-    return None if once is None else f"{caller.name}:{once}"
+    return None if once is None else f"{caller.name.replace('%', '%25').replace(':', '%3A')}:{once}"
 
 
 async def _screened(body: ScreenBody, guard: Guard, caller: Caller) -> Decision:

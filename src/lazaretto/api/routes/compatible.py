@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
@@ -25,6 +26,7 @@ from lazaretto.gates.engine.decision import held_side_by_side
 from lazaretto.guard import Guard
 from lazaretto.identity import ProvedBy
 from lazaretto.ingest.strings import MOST_TOGETHER, ReadStrings, left_out, read_strings
+from lazaretto.kept_texts import KeptTexts, digest
 from lazaretto.types import CLAIMED, Channel, Decision, new_id, plain
 
 # OpenAI's moderation, as its clients call it.
@@ -117,7 +119,11 @@ async def _together(parts: Sequence[Part], request: Request, guard: Guard, calle
             picture = await read_picture(part.image_url.url, "input.image_url", guard, request)
             work.append(_screened(guard, caller, "", picture))
             kinds.append("image")
-    return _result(await asyncio.gather(*work), kinds)
+    decisions = await asyncio.gather(*work)
+    texts = [part.text for part in parts if part.type == "text" and part.text.strip()]
+    if len(texts) > 1 and held_side_by_side(whole := await _screened(guard, caller, "\n".join(texts), None)):
+        decisions, kinds = [*decisions, whole], [*kinds, "text"]  # an order may be cut over parts
+    return _result(decisions, kinds)
 
 
 async def read_picture(url: str, field: str, guard: Guard, request: Request) -> bytes:
@@ -317,19 +323,44 @@ def _beside(messages: Sequence[Mapping[str, Any]], texts: set[str], pictures: se
 
 
 async def _side_by_side(guard: Guard, agent: str, messages: Sequence[Mapping[str, Any]]) -> list[Passage]:
-    """The answers of tools of one turn, put together, where they are held together and not each by itself. Nothing is
-    recorded of others: their words are on record already."""
-    found, run = list[Passage](), list[str]()
-    for message in [*messages, {}]:
-        if pieces := [text for part in _tool_parts(message) for text in _pieces(part)]:
-            run += pieces
-            continue
-        text = "\n".join(run)
-        if len(run) > 1 and len(text) <= MOST_TOGETHER:
-            screened = await guard.screen(text, agent=agent, channel=Channel.TOOL)
-            found += [Passage(text, channel=Channel.TOOL)] if held_side_by_side(screened) else []
-        run = []
+    """The answers of tools of one turn, and the parts of a message of a person, put together, where they are held
+    together and not each by itself. Nothing is recorded of others: their words are on record already."""
+    found = list[Passage]()
+    for channel, pieces_of in ((Channel.TOOL, _tool_parts), (Channel.MESSAGE, _spoken_parts)):
+        run = list[str]()
+        for message in [*messages, {}]:
+            if pieces := [text for part in pieces_of(message) for text in _pieces(part)]:
+                run += pieces
+                continue
+            text = "\n".join(run)
+            if len(run) > 1 and len(text) <= MOST_TOGETHER and await _is_held(guard, agent, text, channel):
+                found.append(Passage(text, channel=channel))
+            run = []
     return found
+
+
+_MOST_PASSED = 1 << 20
+_PASSED: weakref.WeakKeyDictionary[Guard, KeptTexts[bool]] = weakref.WeakKeyDictionary()
+"""Texts that passed side by side: a conversation is sent whole with every call."""
+
+
+async def _is_held(guard: Guard, agent: str, text: str, channel: Channel) -> bool:
+    key = digest(agent, channel.value, text)
+    known = _PASSED.setdefault(guard, KeptTexts(_MOST_PASSED, lambda _: 200))
+    if known.get(key):
+        return False
+    held = held_side_by_side(await guard.screen(text, agent=agent, channel=channel))
+    if not held:
+        known.put(key, True)
+    return held
+
+
+def _spoken_parts(message: Mapping[str, Any]) -> Iterator[Any]:
+    """The content of a message of a user: not of a tool, the model or the operator."""
+    content = message.get("content")
+    if message.get("role") in (*_TOOLS, *_OPERATOR, "assistant", None) or next(_tool_parts(message), None) is not None:
+        return
+    yield content
 
 
 def _pieces(part: Any) -> list[str]:
