@@ -123,7 +123,7 @@ class Calibration:
     tools: Mapping[str, float] = field(default_factory=dict)
     """Bars for descriptions of tools: ``sign`` (one sign among others) and ``refuse`` (enough by itself)."""
     quiet: float = 0.0
-    """What is taken off every logit for quiet lies, so that honest notes score as they did when its reader was made."""
+    """Taken off every logit for quiet lies, so that honest notes score as they did when its reader was made."""
 
     def at(self, logit: float) -> tuple[float, float, float]:
         """Risk and its interval."""

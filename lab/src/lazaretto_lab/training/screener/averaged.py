@@ -62,15 +62,17 @@ def average(members: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[
         name, _, kind = key.rpartition(".")
         if kind == "lora_a":
             rank = WORD_RANK if name == WORDS else RANK
-            wide = np.concatenate([one[f"{name}.lora_b"].astype(np.float64) for one in members], axis=1) / len(members)
-            tall = np.concatenate([one[f"{name}.lora_a"].astype(np.float64) for one in members], axis=0)
+            wide = np.concatenate([member[f"{name}.lora_b"].astype(np.float64) for member in members], axis=1) / len(
+                members
+            )
+            tall = np.concatenate([member[f"{name}.lora_a"].astype(np.float64) for member in members], axis=0)
             (left, upper), (right, lower) = np.linalg.qr(wide), np.linalg.qr(tall.T)
             u, size, v = np.linalg.svd(upper @ lower.T, full_matrices=False)
             root = np.sqrt(size[:rank])
             made[f"{name}.lora_b"] = (left @ u[:, :rank] * root).astype(np.float16)
             made[f"{name}.lora_a"] = np.ascontiguousarray((right @ v.T[:, :rank] * root).T.astype(np.float16))
         elif key.startswith("head."):
-            made[key] = np.mean([one[key].astype(np.float32) for one in members], axis=0).astype(np.float16)
+            made[key] = np.mean([member[key].astype(np.float32) for member in members], axis=0).astype(np.float16)
     return made
 
 
@@ -109,7 +111,7 @@ def named(rows: Columns, data: Path) -> list[str]:
     for sources in FOLDS.values():
         for source in sources:
             texts = [sample.text for sample, _ in held_out(data, source)]
-            waiting[source] = [one for one in texts if not known.get(material.key_of(one), set()) - set(sources)]
+            waiting[source] = [text for text in texts if not known.get(material.key_of(text), set()) - set(sources)]
     return in_order(rows["source"].tolist(), waiting)
 
 
@@ -144,25 +146,25 @@ def agreement(
     made: Mapping[str, NDArray[Any]], members: Sequence[Mapping[str, NDArray[Any]]], texts: Sequence[str]
 ) -> dict[str, list[float]]:
     """For each head: slope and offset from the mean of the members' logits to the average's, correlation, and error."""
-    mean = np.mean([logits(one, texts) for one in members], axis=0)
+    mean = np.mean([logits(member, texts) for member in members], axis=0)
     mine = logits(made, texts)
     found = {}
     for head, name in enumerate(("orders", "quiet", "tools")):
         slope, offset = np.polyfit(mean[:, head], mine[:, head], 1)
         rest = mine[:, head] - slope * mean[:, head] - offset
         related = np.corrcoef(mean[:, head], mine[:, head])[0, 1]
-        found[name] = [round(float(one), 3) for one in (slope, offset, related, np.sqrt(np.mean(rest**2)))]
+        found[name] = [round(float(value), 3) for value in (slope, offset, related, np.sqrt(np.mean(rest**2)))]
     return found
 
 
 def left_out(columns: Columns, members: Sequence[str], agrees: Mapping[str, Sequence[float]]) -> Columns:
-    """What the average would score on each row if it, too, had left it out: the members' mean, on its own scale."""
+    """The scores of the average on each row if it, too, had left it out: the members' mean, on its own scale."""
     from lazaretto_lab.training.screener.training import task_of
 
     heads = ("orders", "quiet", "tools")
     made = {name: columns[name] for name in ("label", "source", "language", "kind")}
     means = {
-        name: np.mean([columns[f"{name}_{one}"].astype(np.float32) for one in members], axis=0)
+        name: np.mean([columns[f"{name}_{member}"].astype(np.float32) for member in members], axis=0)
         for name in ("logit", "quiet")
     }
     scales = np.array([agrees[heads[task_of(source)]][:2] for source in columns["source"].tolist()])
@@ -178,7 +180,7 @@ def write_average(data: Path, work: Path, members: Sequence[str] = MEMBERS) -> t
     from safetensors.numpy import save_file
 
     work.mkdir(parents=True, exist_ok=True)
-    several = [weights_of(one) for one in members]
+    several = [weights_of(member) for member in members]
     made = average(several)
     save_file(made, work / "screener.safetensors")
     columns = scores(members)

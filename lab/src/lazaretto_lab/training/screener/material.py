@@ -85,7 +85,7 @@ _DAY_CASES = 3
 _SHORTEST_DAY = 80
 """Characters of an honest text of a working day into which a line may be put."""
 _LEAST_HOST = 4
-"""Words that what is left of a text without its order has at least, to stand beside it as honest."""
+"""Least words of a text without its order, to stand beside it as honest."""
 REAL = "real"
 """Kind of the descriptions out of packages."""
 WRITTEN = frozenset(name for fold in range(written.FOLDS) for name in written_sources(fold))
@@ -95,7 +95,8 @@ def written_texts(source: str, more: Sequence[Case] = ()) -> Iterator[written.Wr
     """The texts of one written source, bad and honest."""
     name, _, fold = source.rpartition("_")
     if name == "days":
-        yield from (_written_day(one) for one in day_texts() if one.fold == int(fold) and _is_about_orders(one))
+        mine = (text for text in day_texts() if text.fold == int(fold) and _is_about_orders(text))
+        yield from map(_written_day, mine)
         return
     for kind, several in (("written", written_cases()), (REAL, more)):
         for case in several:
@@ -109,12 +110,12 @@ def written_texts(source: str, more: Sequence[Case] = ()) -> Iterator[written.Wr
         yield from (one for one in stated() if one.fold == int(fold))
 
 
-def _written_day(one: DayText) -> written.Written:
-    return written.Written(one.text, one.hand, one.language, one.kind in ORDERS_OF_DAYS)
+def _written_day(day: DayText) -> written.Written:
+    return written.Written(day.text, day.hand, day.language, day.kind in ORDERS_OF_DAYS)
 
 
-def _is_about_orders(one: DayText) -> bool:
-    return one.kind == "honest" or one.kind in ORDERS_OF_DAYS
+def _is_about_orders(day: DayText) -> bool:
+    return day.kind == "honest" or day.kind in ORDERS_OF_DAYS
 
 
 @cache
@@ -233,13 +234,13 @@ def _written() -> Iterator[Line]:
 
 
 def _lines_of_days() -> Iterator[Line]:
-    for one in day_texts():
-        source = f"days_{one.fold}"
-        if one.kind == "honest":
-            yield Line(one.text, NOTE, source, one.language)
-        elif one.kind in ORDERS_OF_DAYS:
-            yield Line(one.part, ORDER if one.part == one.text else INSIDE, source, one.language)
-    sentences = [one.text for one in stated() if one.language == "en" and 20 < len(one.text) < 120]
+    for day in day_texts():
+        source = f"days_{day.fold}"
+        if day.kind == "honest":
+            yield Line(day.text, NOTE, source, day.language)
+        elif day.kind in ORDERS_OF_DAYS:
+            yield Line(day.part, ORDER if day.part == day.text else INSIDE, source, day.language)
+    sentences = [note.text for note in stated() if note.language == "en" and 20 < len(note.text) < 120]
     yield from (Line(text, NOTE, "noise") for text in noise(sentences))
     yield from (Line(text, CLEAN, "pages") for name, _, text in pages() if not judges(name))
 
@@ -275,9 +276,9 @@ def contexts(data: Path, seed: int) -> list[Context]:
     found += [Context(one.host, f"written_{one.fold}", one.language) for one in written.planted()]
     found += [Context(one.text, f"written_{one.fold}", one.language) for one in written.notes() if len(one.text) > 80]
     found += [
-        Context(one.text, f"days_{one.fold}", one.language)
-        for one in day_texts()
-        if one.kind == "honest" and len(one.text) > _SHORTEST_DAY
+        Context(day.text, f"days_{day.fold}", day.language)
+        for day in day_texts()
+        if day.kind == "honest" and len(day.text) > _SHORTEST_DAY
     ]
     found += [Context(text, "pages") for name, _, text in pages() if not judges(name)]
     found = [context for context in found if context.language in KNOWN and len(context.text) > 30]

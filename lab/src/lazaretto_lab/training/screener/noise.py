@@ -47,8 +47,8 @@ def _file(rng: random.Random) -> str:
     return f"{rng.choice(_NAMES)}-{rng.randrange(1, 999)}.{rng.choice(_ENDINGS)}"
 
 
-def _lines(rng: random.Random, one: Callable[[], str], least: int = 2, most: int = 9) -> str:
-    return "\n".join(one() for _ in range(rng.randint(least, most)))
+def _lines(rng: random.Random, line: Callable[[], str], least: int = 2, most: int = 9) -> str:
+    return "\n".join(line() for _ in range(rng.randint(least, most)))
 
 
 def _sums(rng: random.Random, _: str) -> str:
@@ -59,8 +59,8 @@ def _sums(rng: random.Random, _: str) -> str:
     return _lines(rng, lambda: f"{make(rng.randbytes(8))}{rng.choice(('  ', ' *'))}{_file(rng)}", 1)
 
 
-def _dump(rng: random.Random, said: str) -> str:
-    raw = rng.choice((said.encode(), rng.randbytes(64)))[: rng.randint(16, 96)]
+def _dump(rng: random.Random, sentence: str) -> str:
+    raw = rng.choice((sentence.encode(), rng.randbytes(64)))[: rng.randint(16, 96)]
     rows = []
     for at in range(0, len(raw), 16):
         piece = raw[at : at + 16]
@@ -69,55 +69,55 @@ def _dump(rng: random.Random, said: str) -> str:
     return "\n".join(rows)
 
 
-def _morse(rng: random.Random, said: str) -> str:
-    words = said.lower().split()[: rng.randint(2, 10)]
+def _morse(rng: random.Random, sentence: str) -> str:
+    words = sentence.lower().split()[: rng.randint(2, 10)]
     return rng.choice((" / ", "   ", " | ")).join(" ".join(_MORSE[c] for c in word if c in _MORSE) for word in words)
 
 
-def _apart(rng: random.Random, said: str) -> str:
+def _apart(rng: random.Random, sentence: str) -> str:
     gap = rng.choice((" ", "  ", "-", "."))
-    words = said.split()[: rng.randint(2, 9)]
+    words = sentence.split()[: rng.randint(2, 9)]
     made = (gap * 2 + " ").join(gap.join(word) for word in words)
     return made.upper() if rng.random() < 0.6 else made
 
 
-def _base64(rng: random.Random, said: str) -> str:
-    raw = rng.choice((said.encode(), rng.randbytes(rng.randint(12, 90))))
+def _base64(rng: random.Random, sentence: str) -> str:
+    raw = rng.choice((sentence.encode(), rng.randbytes(rng.randint(12, 90))))
     text = base64.b64encode(raw).decode()
     return rng.choice(
         ("{}", "attachment: {}", "data:image/png;base64,{}", "Authorization: Basic {}", "etag = {}")
     ).format(text)
 
 
-def _url(rng: random.Random, said: str) -> str:
-    return _lines(rng, lambda: f"GET /search?q={urllib.parse.quote(said)}&page={rng.randrange(40)} 200", 1, 3)
+def _url(rng: random.Random, sentence: str) -> str:
+    return _lines(rng, lambda: f"GET /search?q={urllib.parse.quote(sentence)}&page={rng.randrange(40)} 200", 1, 3)
 
 
-def _rot13(rng: random.Random, said: str) -> str:
-    return rng.choice(("", "Spoiler, rot13: ", "hint: ")) + codecs.encode(said, "rot13")
+def _rot13(rng: random.Random, sentence: str) -> str:
+    return rng.choice(("", "Spoiler, rot13: ", "hint: ")) + codecs.encode(sentence, "rot13")
 
 
-def _bits(rng: random.Random, said: str) -> str:
-    raw = said.encode()[: rng.randint(4, 16)]
+def _bits(rng: random.Random, sentence: str) -> str:
+    raw = sentence.encode()[: rng.randint(4, 16)]
     return " ".join(f"{b:08b}" for b in raw) if rng.random() < 0.5 else " ".join(str(b) for b in raw)
 
 
-def _leet(rng: random.Random, said: str) -> str:
-    return said.translate(str.maketrans("aeiostl", "4310571")) if rng.random() < 0.7 else said.swapcase()
+def _leet(rng: random.Random, sentence: str) -> str:
+    return sentence.translate(str.maketrans("aeiostl", "4310571")) if rng.random() < 0.7 else sentence.swapcase()
 
 
-def _backwards(rng: random.Random, said: str) -> str:
-    return said[::-1] if rng.random() < 0.5 else " ".join(reversed(said.split()))
+def _backwards(rng: random.Random, sentence: str) -> str:
+    return sentence[::-1] if rng.random() < 0.5 else " ".join(reversed(sentence.split()))
 
 
-def _columns(rng: random.Random, said: str) -> str:
+def _columns(rng: random.Random, sentence: str) -> str:
     width = rng.randint(4, 9)
-    letters = "".join(c for c in said.upper() if c.isalnum())
+    letters = "".join(c for c in sentence.upper() if c.isalnum())
     return "\n".join(letters[at : at + width] for at in range(0, min(len(letters), width * 8), width))
 
 
-def _spelt(rng: random.Random, said: str) -> str:
-    letters = [c for c in said.lower() if "a" <= c <= "z"][: rng.randint(4, 10)]
+def _spelt(rng: random.Random, sentence: str) -> str:
+    letters = [c for c in sentence.lower() if "a" <= c <= "z"][: rng.randint(4, 10)]
     return f"call sign {' '.join(_SPELT[ord(c) - 97] for c in letters)}"
 
 
@@ -135,7 +135,7 @@ def _numbers(rng: random.Random, _: str) -> str:
 
 
 def _ids(rng: random.Random, _: str) -> str:
-    def one() -> str:
+    def identifier() -> str:
         raw = rng.randbytes(16).hex()
         return rng.choice(
             (
@@ -146,7 +146,7 @@ def _ids(rng: random.Random, _: str) -> str:
             )
         )
 
-    return _lines(rng, one, 1, 7)
+    return _lines(rng, identifier, 1, 7)
 
 
 def _places(rng: random.Random, _: str) -> str:
@@ -166,38 +166,38 @@ def _genes(rng: random.Random, _: str) -> str:
     return f">seq{rng.randrange(99)}\n" + _lines(rng, lambda: "".join(rng.choice("ACGT") for _ in range(48)), 1, 6)
 
 
-def _chords(rng: random.Random, said: str) -> str:
+def _chords(rng: random.Random, sentence: str) -> str:
     bars = (" ".join(rng.choice(("Am", "F", "C", "G7", "Dm", "E7", "Bb")) for _ in range(4)) for _ in range(3))
-    return "| " + " | ".join(bars) + f" |\n{said}"
+    return "| " + " | ".join(bars) + f" |\n{sentence}"
 
 
-def _table(rng: random.Random, said: str) -> str:
-    words = said.split()
+def _table(rng: random.Random, sentence: str) -> str:
+    words = sentence.split()
     head = rng.choice((";", ",", "\t", " | "))
     rows = [head.join((str(n), rng.choice(words), f"{rng.uniform(1, 500):.2f}", _file(rng))) for n in range(1, 7)]
     return "\n".join([head.join(("id", "item", "value", "file")), *rows])
 
 
-def _cron(rng: random.Random, said: str) -> str:
+def _cron(rng: random.Random, sentence: str) -> str:
     def job() -> str:
         when = f"{rng.randrange(60)} {rng.randrange(24)} * * {rng.choice('*1234567')}"
         return f"{when} /usr/local/bin/{rng.choice(_NAMES)}"
 
-    return f"{_lines(rng, job, 1, 5)}  # {said}"
+    return f"{_lines(rng, job, 1, 5)}  # {sentence}"
 
 
-def _object(rng: random.Random, said: str) -> str:
-    words = [word.strip(".,;:!?()") or "x" for word in said.split()[:5]]
+def _object(rng: random.Random, sentence: str) -> str:
+    words = [word.strip(".,;:!?()") or "x" for word in sentence.split()[:5]]
     pairs = ", ".join(f'"{word}": {rng.choice((rng.randrange(999), "null", "true"))}' for word in words)
-    return f'{{"{rng.choice(_NAMES)}": {{{pairs}}}, "note": "{said}"}}'
+    return f'{{"{rng.choice(_NAMES)}": {{{pairs}}}, "note": "{sentence}"}}'
 
 
-def _log(rng: random.Random, said: str) -> str:
+def _log(rng: random.Random, sentence: str) -> str:
     return _lines(
         rng,
         lambda: (
             f"{rng.randrange(24):02d}:{rng.randrange(60):02d}:{rng.randrange(60):02d} "
-            f"{rng.choice(('INFO', 'WARN', 'DEBUG'))} {rng.choice(_NAMES)}[{rng.randrange(9999)}]: {said}"
+            f"{rng.choice(('INFO', 'WARN', 'DEBUG'))} {rng.choice(_NAMES)}[{rng.randrange(9999)}]: {sentence}"
         ),
         1,
         3,

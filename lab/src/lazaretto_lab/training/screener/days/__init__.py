@@ -1,6 +1,6 @@
 """Working days by many hands that had read none of the rules: honest texts, and attacks with the part that is one.
 
-Each hand is a file; what is fitted and what is left out go by hand, so that a figure on a hand that was left out is a
+Each hand is a file; fitting and leaving out go by hand, so that a figure on a hand that was left out is a
 figure on a stranger's way to write. ``parts.jsonl`` says which part of an attack is the attack.
 """
 
@@ -45,19 +45,19 @@ class DayText:
 
     @property
     def part(self) -> str:
-        """What is the attack; empty for an honest text."""
+        """The part that attacks; empty for an honest text."""
         return self.text[self.start : self.end]
 
     @property
     def rest(self) -> str:
-        """What is honest beside the attack."""
+        """The honest rest beside the attack."""
         return self.text[: self.start] + self.text[self.end :]
 
 
 @cache
 def day_texts() -> tuple[DayText, ...]:
     """All of them, hand by hand."""
-    return tuple(one for hand in HANDS for one in _texts_of(hand))
+    return tuple(text for hand in HANDS for text in _texts_of(hand))
 
 
 def _texts_of(hand: str) -> list[DayText]:
