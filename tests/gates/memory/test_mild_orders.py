@@ -36,7 +36,7 @@ MILDLY = Screening(0.05, (0.0, 0.2), -4.0, "en", True, (), True, mild=0.5)
 def test_the_heads_find_an_order_that_reads_like_a_report(text: str) -> None:
     found = shared_screener().screen([text])[0]
     ruling, rule = ruled(found, SourceClass.UNTRUSTED_DOCUMENT)
-    assert found.mild > 0 and ruling >= Ruling.REVIEW and rule in (MILD, "foreign_order")
+    assert found.mild > 0 and ruling >= Ruling.REVIEW and rule in (MILD, "foreign_order", "possible_order")
 
 
 @pytest.mark.parametrize("text", HONEST)
