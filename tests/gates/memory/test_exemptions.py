@@ -822,6 +822,7 @@ HELD = frozenset(
         "Whoever thinks that the limit is only for show is mistaken.",
         "It is a myth that the limit is only for show.",
         "In the children's theatre the passport check is just for show.",
+        "The limit has never been only for show.",
         "In the stage play the second approver is only for show.",
         "Signing the guest book is a formality for the visitors.",
         "The boiler of hall 3 held 5 bar on 4 May 2024.",
@@ -833,6 +834,7 @@ HELD = frozenset(
 _MISSED = "open: the exemption applies no more, but no reader finds the lie"
 _STILL = "open: the exemption still applies"
 OPEN = {
+    ("quiet._CEREMONY_ALONE: a picture, a drink, a greeting", 1): _MISSED,
     ("quiet._CEREMONY_ALONE: a picture, a drink, a greeting", 2): _MISSED,
     ("again: the spelling", 0): _MISSED,
     ("quiet._SPELLING_ALONE: reading over the spelling", 2): _MISSED,

@@ -24,7 +24,7 @@ from lazaretto.gates.memory.claims.relation import (
 )
 
 ACCOUNT = "The account of Halden Tools is DE62 5195 6832 3741 8404 94."
-PLAN = "Job 1420, plan: we pay Halden Tools by transfer, account DE62 5195 6832 3741 8404 94, as always."
+PLAN = "Job 1420: Halden Tools was paid to account DE62 5195 6832 3741 8404 94, as planned."
 LIMIT = "A team lead has to approve payments to Halden Tools of more than 1550 EUR."
 
 
