@@ -96,13 +96,16 @@ def _is_pair(part: Any) -> bool:
 
 
 def products(value: Any, depth: int = 0) -> Iterator[float]:
-    """Prices and numbers of pieces that stand side by side, multiplied."""
+    """For each object the highest price in it, times the highest number of pieces beside it."""
     if depth > MOST_DEPTH:
         return
     if isinstance(value, Mapping):
         named = [({*words_of(key)}, number_of(part)) for key, part in value.items()]
-        for each in (number for words, number in named if words & _EACH and number is not None):
-            yield from (each * times for words, times in named if words & _TIMES and times is not None)
+        prices, pieces = (
+            [abs(number) for words, number in named if words & meant and number is not None] for meant in (_EACH, _TIMES)
+        )
+        if prices and pieces:
+            yield max(prices) * max(pieces)
     parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     for part in parts:
         yield from products(part, depth + 1)
