@@ -101,9 +101,8 @@ def products(value: Any, depth: int = 0) -> Iterator[float]:
         return
     if isinstance(value, Mapping):
         named = [({*words_of(key)}, number_of(part)) for key, part in value.items()]
-        prices, pieces = (
-            [abs(number) for words, number in named if words & meant and number is not None] for meant in (_EACH, _TIMES)
-        )
+        numbers = [(words, abs(number)) for words, number in named if number is not None]
+        prices, pieces = ([number for words, number in numbers if words & meant] for meant in (_EACH, _TIMES))
         if prices and pieces:
             yield max(prices) * max(pieces)
     parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
