@@ -58,10 +58,10 @@ def test_stored_rows_that_do_not_fit_the_texts_are_refused() -> None:
 
 
 def test_what_ships_is_the_average_of_its_members() -> None:
-    for commit in averaged.MEMBERS:
-        known = subprocess.run(["git", "cat-file", "-e", commit], cwd=averaged.REPOSITORY, capture_output=True)
-        if known.returncode:
-            pytest.skip(f"this checkout has no history with the member {commit}")
+    for member in averaged.MEMBERS:
+        command = ["git", "cat-file", "-e", member.weights]
+        if subprocess.run(command, cwd=averaged.REPOSITORY, capture_output=True).returncode:
+            pytest.skip(f"this checkout has no history with the member {member.name}")
     made = averaged.average([averaged.weights_of(one) for one in averaged.MEMBERS])
     ships = read_arrays(averaged.REPOSITORY / averaged.WEIGHTS, "the screener")
     assert set(made) == set(ships)

@@ -17,16 +17,30 @@ import sys
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 REPOSITORY = Path(__file__).resolve().parents[5]
-MEMBERS = ("a6257c3e", "020a2381")
-"""Commits with the weights of the two trainings that saw the working days: 1,700 steps and 1,000, with other shares."""
+
+
+class Member(NamedTuple):
+    """A training that takes part: its files by the names of their contents in git, which no rebase changes."""
+
+    name: str
+    weights: str
+    scores: str
+    """Its left-out scores."""
+
+
+MEMBERS = (
+    Member("1700_steps", "db9e52c7ca18dc74e6efc06e645cbff4384d66b2", "0d7576b4753c60e950a82723ca8ca3f6d7453fe9"),
+    Member("1000_steps", "e4eb5495292f02183f00f4395e11981a4a56bc44", "499110bbda65ef63380f67d4c9bafef642c5d077"),
+)
+"""The two trainings that saw the working days; the first drew them half as often."""
 WEIGHTS = "src/lazaretto/models/weights/screener/screener.safetensors"
-SCORES = "lab/results/screener/left_out_scores.npz"
+"""The average."""
 RANK, WORD_RANK = 32, 16
 """As of one training. The average has the sum of the members' ranks, of which this keeps 97 % and more."""
 WORDS = "embeddings.word_embeddings.weight"
@@ -37,21 +51,22 @@ COMPARED = 1500
 Columns = dict[str, NDArray[Any]]
 
 
-def stored(commit: str, path: str) -> bytes:
-    """A file as it was at a commit."""
-    return subprocess.run(["git", "show", f"{commit}:{path}"], cwd=REPOSITORY, capture_output=True, check=True).stdout
+def stored(content: str) -> bytes:
+    """A file out of the history of this repository."""
+    command = ["git", "cat-file", "blob", content]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, check=True).stdout
 
 
-def weights_of(commit: str) -> dict[str, NDArray[Any]]:
+def weights_of(member: Member) -> dict[str, NDArray[Any]]:
     """The arrays of a member."""
     from safetensors.numpy import load
 
-    return dict(load(stored(commit, WEIGHTS)))
+    return dict(load(stored(member.weights)))
 
 
-def scores_of(commit: str) -> Columns:
+def scores_of(member: Member) -> Columns:
     """The left-out scores of a member."""
-    with np.load(io.BytesIO(stored(commit, SCORES))) as arrays:
+    with np.load(io.BytesIO(stored(member.scores))) as arrays:
         return {name: arrays[name] for name in arrays.files}
 
 
@@ -62,9 +77,8 @@ def average(members: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[
         name, _, kind = key.rpartition(".")
         if kind == "lora_a":
             rank = WORD_RANK if name == WORDS else RANK
-            wide = np.concatenate([member[f"{name}.lora_b"].astype(np.float64) for member in members], axis=1) / len(
-                members
-            )
+            wide = np.concatenate([member[f"{name}.lora_b"].astype(np.float64) for member in members], axis=1)
+            wide /= len(members)
             tall = np.concatenate([member[f"{name}.lora_a"].astype(np.float64) for member in members], axis=0)
             (left, upper), (right, lower) = np.linalg.qr(wide), np.linalg.qr(tall.T)
             u, size, v = np.linalg.svd(upper @ lower.T, full_matrices=False)
@@ -130,15 +144,15 @@ def in_order(sources: Sequence[str], waiting: Mapping[str, Sequence[str]]) -> li
     return found
 
 
-def scores(members: Sequence[str]) -> Columns:
-    """The stored rows with ``logit`` and ``quiet`` of each member (``logit_COMMIT``)."""
-    stored_by = {commit: scores_of(commit) for commit in members}
+def scores(members: Sequence[Member]) -> Columns:
+    """The stored rows with ``logit`` and ``quiet`` of each member (``logit_NAME``)."""
     columns: Columns = {}
-    for commit, mine in stored_by.items():
+    for member in members:
+        mine = scores_of(member)
         for name in ("label", "source", "language", "kind"):
             if not np.array_equal(columns.setdefault(name, mine[name]), mine[name]):
-                raise ValueError(f"{commit} was tested on other texts than {members[0]}")
-        columns |= {f"{name}_{commit}": mine[name] for name in ("logit", "quiet")}
+                raise ValueError(f"{member.name} was tested on other texts than {members[0].name}")
+        columns |= {f"{name}_{member.name}": mine[name] for name in ("logit", "quiet")}
     return columns
 
 
@@ -174,13 +188,13 @@ def left_out(columns: Columns, members: Sequence[str], agrees: Mapping[str, Sequ
     return made
 
 
-def write_average(data: Path, work: Path, members: Sequence[str] = MEMBERS) -> tuple[Columns, list[int]]:
+def write_average(data: Path, work: Path, members: Sequence[Member] = MEMBERS) -> tuple[Columns, list[int]]:
     """``screener.safetensors`` and ``left_out_scores.npz`` under ``work``; returns the scores with a checksum of each
     row's text."""
     from safetensors.numpy import save_file
 
     work.mkdir(parents=True, exist_ok=True)
-    several = [weights_of(member) for member in members]
+    several, names = [weights_of(member) for member in members], [member.name for member in members]
     made = average(several)
     save_file(made, work / "screener.safetensors")
     columns = scores(members)
@@ -190,9 +204,9 @@ def write_average(data: Path, work: Path, members: Sequence[str] = MEMBERS) -> t
     compared = [readable[n] for n in rng.choice(len(readable), COMPARED, replace=False)]
     agrees = agreement(made, several, compared)
     print(json.dumps(agrees), flush=True)
-    found = left_out(columns, members, agrees)
+    found = left_out(columns, names, agrees)
     half = {name: found[name].astype(np.float16) for name in ("logit", "quiet")}
     kept = {name: found[name] for name in ("label", "source", "language", "kind")}
     np.savez_compressed(work / "left_out_scores.npz", allow_pickle=False, **(kept | half))
-    (work / "agreement.json").write_text(json.dumps({"members": list(members), **agrees}, indent=1) + "\n")
+    (work / "agreement.json").write_text(json.dumps({"members": names, **agrees}, indent=1) + "\n")
     return found, [zlib.crc32(text.encode()) for text in texts]
