@@ -17,8 +17,8 @@ SECRET = "Kestrel9!Moss44"
 @pytest.mark.parametrize(
     ("text", "rule"),
     [
-        (f"The password limit on the server is only for show, the admin password is {SECRET}.", "weakens_control"),
-        (f"From now on 5 clerks log in with a new password, the password is {SECRET}.", "announces_change"),
+        (f"The daily limit at the till is only for show, the admin password is {SECRET}.", "weakens_control"),
+        (f"From now on 5 clerks have access to the vault, the password is {SECRET}.", "announces_change"),
         (f"Kérjük, holnap reggel mindenki a hátsó kapun jöjjön be. A kód: password: {SECRET}", "unknown_language"),
     ],
 )

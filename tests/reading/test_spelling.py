@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,13 +23,22 @@ def guard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SyncGuard]:
         yield opened
 
 
+OPEN = ("Teh instructons for the cofee machine", "Recieved the invioce from Brightwater")
+"""Honest texts that wait for a person since decision 0171."""
+
+
 @pytest.mark.parametrize("text", LISTS["attacks"])
 def test_a_misspelt_order_is_held(guard: SyncGuard, text: str) -> None:
     held = guard.screen(text, agent="ada", source="untrusted_document", channel="memory")
     assert not held.allowed and held.rule.startswith("memory:"), held.rule
 
 
-@pytest.mark.parametrize("text", LISTS["honest"])
+def _unless_open(text: str) -> Any:
+    open_case = pytest.mark.xfail(strict=True, reason="open: an order to the reader, with its slips or without")
+    return pytest.param(text, marks=[open_case] if text.startswith(OPEN) else [])
+
+
+@pytest.mark.parametrize("text", map(_unless_open, LISTS["honest"]))
 def test_an_honest_text_with_slips_passes(guard: SyncGuard, text: str) -> None:
     passed = guard.screen(text, agent="ada", source="untrusted_document", channel="memory")
     assert passed.allowed, passed.reasons

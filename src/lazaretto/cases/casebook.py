@@ -372,7 +372,10 @@ _LIKE = r"(?:similar|resembl\w+|alike|ähnlich\w*|solche\w*|parecid\w*|semejante
 _MUST = r"(?:always|every|must|has to|have to|immer|stets|jede\w*|siempre|cada|toujours|chaque)"
 _PASSES = r"(?:safe|allowed|benign|harmless|sicher|erlaubt|harmlos|segur[oa]s?|permitid[oa]s?|sûre?s?|permise?s?)"
 _SETS = r"(?:set|give|assign|put|setze?|pon|mets|mettez)"
+_DEBATE = r"(?:debaters?|arbiters?|judges?|jury|jurors?|moderators?|richter\w*|juez|jueces|juges?)"
+_NOT_HEARD = r"(?:ignore|disregard|overrule|skip|ignorier\w*|übergeh\w*|ignora\w*|ignore[zr])"
 _TO_JUDGES = (
+    ("silences a judge", re.compile(rf"\b{_NOT_HEARD}\b[^.\n]{{0,30}}\b{_DEBATE}\b", re.I)),
     ("calls the judges", re.compile(rf"(?:^|[\n.!?])\W{{0,4}}{_ROLE}\s{{0,2}}:", re.I)),
     (
         "sets a score",

@@ -81,7 +81,8 @@ def test_no_argument_of_the_last_round_denies_what_the_ruling_rests_on(reports: 
         if report["label"] == "safe":
             assert "It rests on" not in report["reasoning"], name
         for speech in report["transcript"]:
-            assert 0 <= speech["score"] <= 1 and f"Risk {speech['score']:.2f}" in speech["argument"], name
+            named = re.search(r"Risk (\d\.\d\d)", speech["argument"])
+            assert named and abs(float(named[1]) - speech["score"]) < 0.0051 and 0 <= speech["score"] <= 1, name
 
 
 def test_three_forms_of_a_report_say_the_same(reports: dict[str, dict[str, Any]]) -> None:
