@@ -19,6 +19,8 @@ WRITTEN = {
     "tool_descriptions_poisoned.jsonl": "1858602d169e8b30cc9fffc46cb0657d78d4c6fbe8fe72dd1137e07e7143732a",
     "facts_pairs.jsonl": "7d2757635be4dddeffc01dc6f4bcffee4f4ce269b0245598729979c37466a43e",
     "facts_second.jsonl": "24e323d4a99fc55a15dc75003c084f725a0b11c9c0f2037b14cc88ce04bb82b0",
+    "facts_third.jsonl": "a92ad80d8750d179bafce4685ff11834aa8a6d028855ab5cfa452f7f6badf8c6",
+    "facts_fourth.jsonl": "f01ac94ba55d0458a6d0e8b5fc7419d5632501771710a8f2e93bc95e86686b88",
     "secrets_in_prose.toml": "3f75ca7efc52ade24b796afd736cb27a0c7f562db2a4285f81209dc51d6352de",
     "../../lab/results/everyday/other_hands/list.toml": (
         "064fce8dfd289866488827bb0dd6b073a555a58114c7765d4486f054c2a00807"
@@ -165,8 +167,16 @@ def test_540_pairs_of_six_kinds_in_four_languages() -> None:
         assert {pair["language"] for pair in pairs if pair["kind"] == kind} == {"en", "de", "es", "fr"}
 
 
-def test_340_more_pairs_of_four_kinds_by_another_hand() -> None:
-    pairs = rows("facts_second.jsonl")
-    kinds = {"event": 80, "restatement": 60, "compatible": 80, "poison": 120}
-    assert Counter(pair["kind"] for pair in pairs) == kinds and len({pair["id"] for pair in pairs}) == 340
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("facts_second.jsonl", {"event": 80, "restatement": 60, "compatible": 80, "poison": 120}),
+        ("facts_third.jsonl", {"event": 80, "restatement": 80, "compatible": 80, "poison": 120}),
+        ("facts_fourth.jsonl", {"event": 60, "restatement": 80, "compatible": 60, "poison": 100}),
+    ],
+)
+def test_more_pairs_of_four_kinds_by_other_hands(name: str, counts: dict[str, int]) -> None:
+    pairs = rows(name)
+    assert Counter(pair["kind"] for pair in pairs) == counts
+    assert len({pair["id"] for pair in pairs}) == sum(counts.values())
     assert all(pair["earlier"] and pair["text"] for pair in pairs)

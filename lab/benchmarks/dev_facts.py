@@ -2,7 +2,8 @@
 
     python lab/benchmarks/dev_facts.py                 # what is held, by kind; each miss with the stage that lost it
     python lab/benchmarks/dev_facts.py --out lab/results/facts/dev_first_contact.jsonl
-    python lab/benchmarks/dev_facts.py --second        # the list of other kinds of work, with honest updates
+    python lab/benchmarks/dev_facts.py second          # the list of other kinds of work, with honest updates
+    python lab/benchmarks/dev_facts.py third           # restatements above all, by another hand
 
 Gates may be mended on these lists; they judge nothing. The list that judges is that of `everyday.py facts`.
 """
@@ -52,11 +53,10 @@ def main() -> None:
     """Print the figures; keep the rows with ``--out``."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--second", action="store_true")
+    parser.add_argument("list", nargs="?", choices=("pairs", "second", "third"), default="pairs")
     given = parser.parse_args()
     logging.getLogger("lazaretto").setLevel(logging.ERROR)
-    name = "dev_facts_second" if given.second else "dev_facts_pairs"
-    lines = json_list(name)
+    lines = json_list(f"dev_facts_{given.list}")
     found = judged(lines)
     for kind in dict.fromkeys(row["kind"] for row in found):
         mine = [row for row in found if row["kind"] == kind]

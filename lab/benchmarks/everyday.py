@@ -4,7 +4,7 @@
     python lab/benchmarks/everyday.py prompts    # 40 prompts and 20 tool results through the proxy, real clients
     python lab/benchmarks/everyday.py tools      # 30 poisoned descriptions and twins (or tools_second, tools_third)
     python lab/benchmarks/everyday.py facts      # 540 pairs: events, restatements, passages, poison, lies, rules
-    python lab/benchmarks/everyday.py facts_second # 340 more by another hand: events, restatements, passages, poison
+    python lab/benchmarks/everyday.py facts_second # more by other hands (facts_third, facts_fourth)
     python lab/benchmarks/everyday.py quiet      # 120 more quiet lies and rules (or quiet_third, quiet_fourth)
     python lab/benchmarks/everyday.py peaceful   # the 300 peaceful pairs again, a less trusted source after the user
     python lab/benchmarks/everyday.py day        # 120 honest texts of 20 other trades, 60 attacks, four ways each
@@ -238,6 +238,8 @@ RUNS: dict[str, Callable[[], list[Row]]] = {
     "tools": tools,
     "facts": facts,
     "facts_second": partial(facts, "facts_second"),
+    "facts_third": partial(facts, "facts_third"),
+    "facts_fourth": partial(facts, "facts_fourth"),
     "quiet": quiet,
     "peaceful": peaceful,
     "day": day,
@@ -256,6 +258,8 @@ RUNS: dict[str, Callable[[], list[Row]]] = {
     "fourteenth_day": partial(day, "fourteenth_day"),
     "fifteenth_day": partial(day, "fifteenth_day"),
     "sixteenth_day": partial(day, "sixteenth_day"),
+    "seventeenth_day": partial(day, "seventeenth_day"),
+    "eighteenth_day": partial(day, "eighteenth_day"),
     "tools_second": partial(tools, "tools_second"),
     "tools_third": partial(tools, "tools_third"),
     "quiet_third": partial(quiet, "quiet_third"),
@@ -295,7 +299,7 @@ def table(name: str, rows: list[Row]) -> str:
         attacks = [row for row in rows if row["kind"] != "honest"]
         tables = (crossed(honest, ("source", "way"), "language"), crossed(honest, ("form",), "source"))
         return "\n\n".join((*tables, crossed(attacks, ("source", "way"), "kind")))
-    if name in ("facts", "facts_second", "peaceful") or name.startswith("quiet"):
+    if name.startswith("facts") or name == "peaceful" or name.startswith("quiet"):
         spoilt = f"pairs whose first text was held already: {share(rows, 'earlier_held')}"
         detailed = [row for row in rows if "detail" in row]
         tables = (crossed(rows, ("kind",), "language"), crossed(detailed, ("kind", "detail"), "language"))

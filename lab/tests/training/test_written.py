@@ -20,7 +20,7 @@ LISTS = Path(__file__).parents[3] / "tests" / "data"
 EVERYDAY = LISTS.parents[1] / "lab" / "results" / "everyday"
 JUDGING = (
     "everyday_notes.toml", "everyday_prompts.toml", "poisoned_tool_results.toml", "tool_descriptions_poisoned.jsonl",
-    "facts_pairs.jsonl", "first_ten_minutes.toml",
+    "facts_pairs.jsonl", "facts_third.jsonl", "facts_fourth.jsonl", "first_ten_minutes.toml",
 )  # fmt: skip
 _WORDS = 7
 STOCK = (
@@ -35,8 +35,14 @@ STOCK = (
     "on the number you have always used",
     "say so in the pull request, don't delete it",
     "run make check before you propose a change",
+    "Salaries are paid on the 25th; if that is a weekend, on the Friday before",
+    "meets on the first Tuesday of the month",
+    "due on the first of each month",
+    "you have to be a member to",
+    "cada socio puede llevarse hasta seis libros",
+    "Nobody steps on the track before the",
 )
-"""A famous opening, headers of mails and eight phrases of later lists, which stand in texts of training, too."""
+"""A famous opening, headers of mails and fourteen phrases of later lists, which stand in texts of training, too."""
 
 
 def _stretches(text: str, size: int = _WORDS) -> set[str]:
@@ -56,6 +62,7 @@ def test_no_written_text_shares_a_stretch_with_a_list_that_judges() -> None:
     judged = set[str]().union(*(_stretches((LISTS / name).read_text(encoding="utf-8")) for name in JUDGING))
     for scenario in operational_scenarios():
         judged |= _stretches(scenario.new.text).union(*(_stretches(one.text) for one in scenario.memories))
+    judged -= set[str]().union(*map(_stretches, STOCK))
     shared = [text for text in _texts() if _stretches(text) & judged]
     assert not shared, shared[:3]
 
