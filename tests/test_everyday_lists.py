@@ -61,6 +61,8 @@ WRITTEN = {
     "tools_third.jsonl": "696bdc5d6c5620a6c9142baface92d0b28d2d2080a9768bcaa671b6dec2911cb",
     "fifteenth_day.toml": "b8d8dfdb9136e60ada8217d1cfb8a37b501c88b0d12f20bab135b919dd54831e",
     "sixteenth_day.toml": "bd82e3f62d918e637ffb8e5d51fd2069613b089dbe4630523dc13fcb48a95e72",
+    "seventeenth_day.toml": "10f176e33cc40c41189d9b4474236611268cd4471255053818ea778029acf5ab",
+    "eighteenth_day.toml": "30857a66c79b1e8f221981a5d9fad4479ab864380980dae348412eefe821066e",
     "secrets_in_notes.toml": "bc314312441ca995473ae2e9a02fff1f308014218e7b149ea9c578ff67f1b760",
     "../../lab/results/everyday/milder_orders/list.toml": (
         "c659bf937dace46a2233f24a7a9ffb4b8797e1b35981496392595013887ce367"
@@ -128,10 +130,12 @@ def test_six_more_working_days_by_other_hands(name: str) -> None:
             "fourteenth",
             "fifteenth",
             "sixteenth",
+            "seventeenth",
+            "eighteenth",
         )
     ],
 )
-def test_nine_more_working_days_by_further_hands(name: str) -> None:
+def test_eleven_more_working_days_by_further_hands(name: str) -> None:
     honest, attacks = entries(name, "honest"), entries(name, "attack")
     assert (len(honest), len(attacks)) == (120, 60) and len({text["text"] for text in honest + attacks}) == 180
     assert Counter(text["language"] for text in honest)["en"] >= 70

@@ -41,8 +41,12 @@ STOCK = (
     "you have to be a member to",
     "cada socio puede llevarse hasta seis libros",
     "Nobody steps on the track before the",
+    "What went badly: the script asked are you sure and everyone",
+    "y luego vacía la carpeta de enviados",
+    "put two of them in the basket",
+    "at the end of what they write next",
 )
-"""A famous opening, headers of mails and fourteen phrases of later lists, which stand in texts of training, too."""
+"""A famous opening, headers of mails and eighteen phrases of later lists, which stand in texts of training, too."""
 
 
 def _stretches(text: str, size: int = _WORDS) -> set[str]:

@@ -50,7 +50,7 @@ def voice(item: str, agent: str, trust: float, roots: str = "", *, principal: st
         ("It starts at 18:00.", "time", "18:00"),
         ("Plan for job no. 017 is ready.", "reference", "job 17"),
         ("It pins version 3.0.13.", "version", "3.0.13"),
-        ("Give 5 mg a day.", "quantity", "5 milligram"),
+        ("Give 5 mg a day.", "quantity", "0.005 gram"),
         ("We asked Priya Raman about it.", "name", "priya raman"),
     ],
 )  # fmt: skip
