@@ -108,6 +108,8 @@ class Recipe:
     peaceful: float = 0.12
     """The same of notes beside their nearest."""
     seed: int = 0
+    drawn: int = 0
+    """Trainings that differ in what is drawn alone begin with the same matrices, so their weights can be averaged."""
 
 
 def load_encoder(path: Path) -> dict[str, torch.Tensor]:
@@ -349,7 +351,7 @@ def train(
 ) -> Reader:
     """A reader that has seen some of the pairs."""
     torch.manual_seed(recipe.seed)
-    rng = np.random.default_rng(recipe.seed)
+    rng = np.random.default_rng(recipe.seed + recipe.drawn)
     device = pairs.device
     reader = Reader(base, trunk, recipe.rank, pairs.device_features.shape[1]).to(device).train()
     parameters = [p for p in reader.parameters() if p.requires_grad]
@@ -467,7 +469,8 @@ if __name__ == "__main__":
     parser.add_argument("--rank", type=int, default=Recipe.rank)
     parser.add_argument("--batch", type=int, default=Recipe.batch)
     parser.add_argument("--written", type=float, default=Recipe.written)
+    parser.add_argument("--drawn", type=int, default=Recipe.drawn)
     given = parser.parse_args()
-    chosen = Recipe(rank=given.rank, epochs=given.epochs, batch=given.batch, written=given.written)
+    chosen = Recipe(rank=given.rank, epochs=given.epochs, batch=given.batch, written=given.written, drawn=given.drawn)
     files = {"minilm": given.minilm, **({"mpnet": given.mpnet} if given.mpnet else {})}
     run(given.inputs, files, list(files)[-1], given.out, given.seconds, given.only, chosen)

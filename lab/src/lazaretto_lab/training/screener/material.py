@@ -25,7 +25,7 @@ from lazaretto_lab.training.mild import mild_texts
 from lazaretto_lab.training.real_pages import judges, pages
 from lazaretto_lab.training.screener import corpora, pairs, phrases
 from lazaretto_lab.training.screener.days import ORDERS as ORDERS_OF_DAYS
-from lazaretto_lab.training.screener.days import DayText, day_texts
+from lazaretto_lab.training.screener.days import UNTESTED, DayText, day_texts
 from lazaretto_lab.training.screener.noise import noise
 from lazaretto_lab.training.screener.own_texts import LANGUAGES, own_text
 
@@ -96,18 +96,19 @@ def written_texts(source: str, more: Sequence[Case] = ()) -> Iterator[written.Wr
     name, _, fold = source.rpartition("_")
     if name == "days":
         mine = (text for text in day_texts() if text.fold == int(fold) and _is_about_orders(text))
-        yield from map(_written_day, mine)
+        yield from (_written_day(text) for text in mine if text.hand not in UNTESTED)
         return
+    later = {day.part for day in day_texts() if day.hand in UNTESTED and day.kind == "lie"}
     for kind, several in (("written", written_cases()), (REAL, more)):
         for case in several:
-            if case.source == source:
+            if case.source == source and case.text not in later:
                 yield written.Written(case.text, kind, case.language, case.bad)
                 if case.host:
                     yield written.Written(case.host, kind, case.language)
     if name == "written":
         yield from (one for one in (*written.notes(), *written.short()) if one.fold == int(fold))
     if name == "stated":
-        yield from (one for one in stated() if one.fold == int(fold))
+        yield from (one for one in stated(tested=True) if one.fold == int(fold))
 
 
 def _written_day(day: DayText) -> written.Written:
@@ -119,10 +120,10 @@ def _is_about_orders(day: DayText) -> bool:
 
 
 @cache
-def stated() -> tuple[written.Written, ...]:
+def stated(*, tested: bool = False) -> tuple[written.Written, ...]:
     """Plain statements of honest people, each once: what pairs of statements begin with, and what agrees with it."""
     found: dict[str, written.Written] = {}
-    for pair in written.statements():
+    for pair in written.statements(tested=tested):
         for text in (pair.first, *((pair.second,) if pair.relation != "conflict" else ())):
             found.setdefault(text, written.Written(text, pair.kind, pair.language))
     return tuple(found.values())

@@ -65,6 +65,8 @@ class Recipe:
     rate: float = 1.5e-3
     dropout: float = 0.1
     seed: int = 0
+    drawn: int = 0
+    """Trainings that differ in what is drawn alone begin with the same matrices, so their weights can be averaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,7 @@ class Sampler(Dataset[Any]):
 
     def __getitem__(self, step: int) -> list[tuple[NDArray[Any], ...]]:
         """A batch in two parts of similar length."""
-        rng = np.random.default_rng((self.recipe.seed, step))
+        rng = np.random.default_rng((self.recipe.seed + self.recipe.drawn, step))
         rows = [(*row, ORDERS) for row in self.batch(rng, self.recipe.batch)]
         rows += [(*row, QUIET) for row in self.quiet(rng, self.recipe.quiet)]
         rows += [(*row, TOOLS) for row in self.tools(rng, self.recipe.tools)]

@@ -21,6 +21,8 @@ _FACTS = (
     "facts_operations", "facts_rules", "facts_again", "facts_prose", "facts_dfe2", "facts_fifth", "facts_dfe3",
     "facts_it", "facts_money", "facts_care", "facts_world", "facts_home",
 )  # fmt: skip
+_UNTESTED_FACTS = ("facts_unlike", "facts_firm", "facts_brief", "facts_europe", "facts_duties")
+"""Trained on like the others; the screener is not tested on them, so that its trainings can be compared."""
 _NOTES = (
     "notes_en", "notes_more", "notes_de", "notes_es", "notes_fr", "notes_web", "notes_hard", "notes_plain",
     "notes_results", "days", "days_more",
@@ -154,9 +156,9 @@ def harm() -> Iterator[Written]:
         yield Written(row["text"], f"harm {n // 2}", row["lang"], row["label"] == "unsafe")
 
 
-def statements() -> Iterator[Stated]:
-    """Pairs of statements."""
-    for name in _FACTS:
+def statements(*, tested: bool = False) -> Iterator[Stated]:
+    """Pairs of statements; ``tested``: those alone that the screener is tested on."""
+    for name in _FACTS if tested else (*_FACTS, *_UNTESTED_FACTS):
         for row in rows(name):
             yield Stated(row["first"], row["second"], row["relation"], row["domain"], row["lang"])
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lazaretto.gates.memory.claims.extraction import Claim, found_once
+from lazaretto.gates.memory.claims.measures import OPEN_TIME, same_time
 from lazaretto.gates.memory.claims.occasions import (
     ClaimKind,
     at_two_times,
@@ -71,6 +72,16 @@ def _by_kind(claim: Claim) -> Mapping[str, set[str]]:
     return found
 
 
+def _side_by_side(old: Claim, new: Claim) -> tuple[Mapping[str, set[str]], Mapping[str, set[str]]]:
+    """The values of both by kind; a time that one says without its half of the day ("half past two") is the other's."""
+    a, b = _by_kind(old), _by_kind(new)
+    ours, theirs = a.get("time", set()), b.get("time", set())
+    if not any(time.startswith(OPEN_TIME) for time in ours | theirs):
+        return a, b
+    meant = {next((other for other in ours if same_time(other, time)), time) for time in theirs}
+    return a, {**b, "time": meant}
+
+
 def _equal(kind: str, old: set[str], new: set[str]) -> bool:
     if kind == "date":
         return any(fits(a, b) for a in old for b in new)
@@ -79,7 +90,7 @@ def _equal(kind: str, old: set[str], new: set[str]) -> bool:
 
 def differences(old: Claim, new: Claim) -> tuple[Difference, ...]:
     """Kinds of which both have values and none in common, strong kinds first."""
-    a, b = _by_kind(old), _by_kind(new)
+    a, b = _side_by_side(old, new)
     found = [
         Difference(kind.split(" ")[0], _shown(old, a[kind]), _shown(new, b[kind]))
         for kind in a
@@ -103,7 +114,7 @@ def differing_values(old: Claim, new: Claim) -> tuple[WrongValue, ...]:
 
     Of each kind, both must give one value that the other does not; a name counts where nothing else differs.
     """
-    a, b = _by_kind(old), _by_kind(new)
+    a, b = _side_by_side(old, new)
     found = []
     for kind in a:
         ours, theirs = a[kind] - b.get(kind, set()), b.get(kind, set()) - a[kind]
@@ -132,7 +143,7 @@ def _shown(claim: Claim, norms: set[str]) -> str:
 
 def compared(old: Claim, new: Claim) -> list[float]:
     """``FEATURES`` of a pair, each about 0 to 1."""
-    a, b = _by_kind(old), _by_kind(new)
+    a, b = _side_by_side(old, new)
     typed_a = {(k, v) for k, several in a.items() if k != "name" for v in several}
     typed_b = {(k, v) for k, several in b.items() if k != "name" for v in several}
     names_a, names_b = a.get("name", set()), b.get("name", set())
@@ -243,7 +254,7 @@ def _same(old: Claim, new: Claim, features: Mapping[str, float]) -> bool:
         return False
     if merely_was(new) and not merely_was(old):
         return False
-    a, b = _by_kind(old), _by_kind(new)
+    a, b = _side_by_side(old, new)
     if a == b and said_again(old, new):
         return True
     shared = {kind.split(" ")[0] for kind in a if kind != "name" and kind in b and _equal(kind, a[kind], b[kind])}
@@ -323,7 +334,7 @@ def differs_in_a_value_alone(old: Claim, new: Claim) -> bool:
 
     A model takes such texts for the same; numbers are left out, because they may tell subjects apart (line 3, line 5).
     """
-    a, b = dict(_by_kind(old)), dict(_by_kind(new))
+    a, b = map(dict, _side_by_side(old, new))
     if not old.words or len(old.words & new.words) < 0.8 * len(old.words | new.words):
         return False
     if a.pop("name", None) != b.pop("name", None):
@@ -346,7 +357,7 @@ def replaces(old: Claim, new: Claim) -> bool:
     thing, or the new claim says that something changed and differs in one kind of value, or in polarity or permission,
     alone. Where this is not so, both stay: a memory that is ended by mistake is lost, of two a person can choose.
     """
-    a, b = _by_kind(old), _by_kind(new)
+    a, b = _side_by_side(old, new)
     if a.get("name") != b.get("name"):
         return False
     differing = [kind for kind in {*a, *b} if a.get(kind) != b.get(kind)]

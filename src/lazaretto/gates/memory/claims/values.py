@@ -6,6 +6,16 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from lazaretto.gates.memory.claims.measures import (
+    NUMBER_WORDS,
+    PARTS,
+    SPOKEN_TIME,
+    measure,
+    number_of,
+    number_words,
+    spoken_time,
+)
+
 from lazaretto.kept_texts import remembered
 
 # Words of German, French and Spanish for reading claims: language, polarity, permissions, numbers, days.
@@ -134,17 +144,6 @@ PERMISSIONS: dict[str, tuple[tuple[str, re.Pattern[str]], ...]] = {
     ),
 }  # fmt: skip
 
-NUMBERS = {
-    word: number
-    for words in (
-        "2:zwei 3:drei 4:vier 5:fünf 6:sechs 7:sieben 8:acht 9:neun 10:zehn 12:zwölf 14:vierzehn 15:fünfzehn 20:zwanzig",
-        "2:deux 3:trois 4:quatre 5:cinq 7:sept 8:huit 9:neuf 10:dix 12:douze 14:quatorze 15:quinze 20:vingt",
-        "2:dos 3:tres 4:cuatro 5:cinco 6:seis 7:siete 8:ocho 9:nueve 10:diez 12:doce 14:catorce 15:quince 20:veinte",
-        "2:beide 2:zweimal 3:dreimal 1:einmal",
-    )
-    for number, word in (pair.split(":") for pair in words.split())
-}  # fmt: skip
-"""Number words as digits."""
 MONTHS = {
     name: number
     for number, names in enumerate(
@@ -165,10 +164,14 @@ DAYS = {
 UNITS = {
     name: unit
     for unit, names in {
-        "degree": "grad degrés grados", "hour": "stunde stunden heures heure horas hora", "day": "tag tage tagen jours "
+        "degree": "grad degrés grados", "hour": "stunde stunden heures heure horas hora", "second": "sekunde sekunden "
+        "seconde secondes segundo segundos", "gram": "gramm gramme grammes gramo gramos", "kilogram": "kilogramm "
+        "kilogramme kilogrammes kilogramo kilogramos", "metre": "mètre mètres metro metros", "centimetre": "zentimeter "
+        "centimètre centimètres centímetro centímetros", "millimetre": "millimètre millimètres milímetro milímetros",
+        "kilometre": "kilomètre kilomètres kilómetro kilómetros", "day": "tag tage tagen jours "
         "jour días día", "week": "woche wochen semaines semaine semanas semana", "month": "monat monate monaten mois "
-        "meses mes", "year": "jahr jahre jahren ans an années año años", "minute": "minuten minutos", "tonne": "tonnen "
-        "toneladas tonnes", "person": "personen personnes personas", "litre": "liter litres litros",
+        "meses mes", "year": "jahr jahre jahren ans an années año años", "minute": "minuten minuto minutos", "tonne": "tonnen "
+        "toneladas tonnes", "person": "personen personnes personas", "litre": "liter litres litro litros",
         "signature": "unterschriften signatures firmas",
     }.items()
     for name in names.split()
@@ -205,23 +208,15 @@ _MONTHS = {
     for name in names.split()
 } | MONTHS  # fmt: skip
 _MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
-_WORDS = {
-    word: str(number)
-    for number, word in enumerate(
-        [
-        "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
-        "thirteen", "fourteen", "fifteen",
-    ]
-    )
-} | {"twenty": "20", "thirty": "30", "forty": "40", "fifty": "50", "hundred": "100", "thousand": "1000",
-     "half": "0.5", "quarter": "0.25", "once": "1", "twice": "2", "dozen": "12"} | NUMBERS  # fmt: skip
 _CURRENCIES = {"€": "eur", "$": "usd", "£": "gbp", "euro": "eur", "euros": "eur", "dollar": "usd", "dollars": "usd",
                "pound": "gbp", "pounds": "gbp"}  # fmt: skip
 _COINS = "euros?|dollars?|pounds?|francs?|franken|pesos?|cents?|centimes?|céntimos?"
 _CODES = "EUR|USD|GBP|CHF|JPY|SEK|NOK|DKK|PLN|CZK|CAD|AUD|INR|CNY|BTC|ETH"
 _UNITS = (
-    "milligrams?|micrograms?|grams?|kilograms?|kilos?|tonnes?|tons?|mcg|mg|kg|g|millilitres?|litres?|liters?|ml|l|"
-    "kilometres?|metres?|meters?|miles?|km|cm|mm|m|degrees?|°c|°f|seconds?|minutes?|hours?|days?|weeks?|months?|years?|"
+    "milligrams?|micrograms?|grams?|kilograms?|kilos?|tonnes?|tons?|mcg|mg|kg|g|millilitres?|milliliters?|litres?|"
+    "liters?|ml|cl|dl|l|kilometres?|kilometers?|centimetres?|centimeters?|millimetres?|millimeters?|metres?|meters?|"
+    "miles?|km|cm|mm|m|degrees?|°c|°f|seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|fortnights?|weeks?|months?|"
+    "years?|"
     "bytes?|kb|mb|gb|tb|requests?|characters?|pieces?|seats?|users?|tablets?|drops?|units?|people|persons?|times|bar|"
     "volts?|watts?|kw|hz|tokens?|items?|copies|signatures?|approvals?|votes?|working days|" + "|".join(UNITS)
 )
@@ -230,6 +225,16 @@ _NUMBER = (
     r"[1-9]\d{0,2}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d+,\d{1,2}(?!\d)|\d+(?:\.\d+)?"
 )
 """1,200.50 and 1.200,50 and 1 200: in one language a dot is what a comma is in another."""
+_HALF_MORE = r" and a half\b| et demie?\b| y medi[oa]\b"
+_QUANTITY = re.compile(
+    rf"\b(?P<n>{_NUMBER})[\s-]?(?P<unit>{_UNITS})\b(?P<rest>{_HALF_MORE})?(?!/)", re.I
+)
+_QUANTITY_IN_WORDS = re.compile(
+    rf"\b(?:(?P<n>{PARTS}|{NUMBER_WORDS})(?P<half> and a half)?[\s-]?(?:an? |of an? |d['’]|de )?"
+    rf"(?P<unit>{_UNITS})\b(?P<rest>{_HALF_MORE})?|(?:(?:an?|une?|una) )?(?P<unit2>{_UNITS})(?P<rest2>{_HALF_MORE})"
+    r"|(?:(?:an?|one) )?(?P<unit3>fortnight))(?!/)",
+    re.I,
+)
 _DOMAINS = (
     "com|org|net|io|dev|app|ai|co|uk|de|fr|nl|eu|us|ch|at|it|es|pl|se|no|dk|fi|be|jp|cn|in|br|au|ca|info|biz|gov|edu|"
     "mil|example|test|internal|local|lan|corp|cloud|svc|cluster|onion|xyz|online|site|tech|me"
@@ -251,7 +256,7 @@ def _amount(text: str) -> str:
     elif re.fullmatch(r"\d+,\d{1,2}", cleaned):
         cleaned = cleaned.replace(",", ".")
     cleaned = cleaned.replace(",", "")
-    number = float(_WORDS.get(cleaned.casefold(), cleaned if re.fullmatch(r"[\d.]+", cleaned) else "0"))
+    number = float(cleaned) if re.fullmatch(r"\d[\d.]*", cleaned) else number_of(text) or 0.0
     return f"{number:g}"
 
 
@@ -294,22 +299,28 @@ def _time(m: re.Match[str]) -> str:
 
 
 _UNIT_NAMES = {"mg": "milligram", "mcg": "microgram", "g": "gram", "kg": "kilogram", "kilo": "kilogram", "ml":
-               "millilitre", "l": "litre", "liter": "litre", "km": "kilometre", "m": "metre", "meter": "metre",
-               "°c": "degree", "ton": "tonne"}  # fmt: skip
+               "millilitre", "milliliter": "millilitre", "cl": "centilitre", "dl": "decilitre", "l": "litre",
+               "liter": "litre", "km": "kilometre", "kilometer": "kilometre", "m": "metre", "meter": "metre", "cm":
+               "centimetre", "centimeter": "centimetre", "mm": "millimetre", "millimeter": "millimetre", "°c": "degree",
+               "ton": "tonne", "hr": "hour", "min": "minute", "sec": "second"}  # fmt: skip
 
 
 def _quantity(m: re.Match[str]) -> str:
-    unit = m["unit"].casefold()
-    if unit in UNITS:
-        return f"{_amount(m['n'])} {UNITS[unit]}"
-    unit = unit[:-1] if unit.endswith("s") and len(unit) > 3 else unit
-    return f"{_amount(m['n'])} {_UNIT_NAMES.get(unit, unit)}"
+    given = m.groupdict()
+    unit = (m["unit"] or given["unit2"] or given["unit3"]).casefold()
+    if unit not in UNITS:
+        unit = unit[:-1] if unit.endswith("s") and len(unit) > 3 else unit
+    half = 0.5 if m["rest"] or given.get("half") or given.get("rest2") else 0.0
+    return measure(float(_amount(m["n"] or "one")) + half, UNITS.get(unit) or _UNIT_NAMES.get(unit, unit))
 
 
 _LABELLED = "job|task|ticket|issue|case|run|batch|shift|order|invoice|build|request"
 """Numbered things: the number says which one is meant, and is no fact about it."""
 _INSIDE = frozenset({"account", "phone", "package"})
 """Kinds whose value stands behind a word that says what it is."""
+_IN_WORDS = re.compile(rf"(?!(?:one|once)\b(?! (?:hundred|thousand))){NUMBER_WORDS}", re.I)
+_SPELT = frozenset({_IN_WORDS, _QUANTITY_IN_WORDS, SPOKEN_TIME})
+"""Patterns that are tried where a number in words may begin, and nowhere else: they are long."""
 _Norm = Callable[[re.Match[str]], str]
 _PATTERNS: tuple[tuple[str, re.Pattern[str], _Norm], ...] = (
     ("host", re.compile(r"\b(?:https?|ftp|ssh|wss?|postgres(?:ql)?|mysql|redis)://[^\s<>\"')\]]+", re.I),
@@ -352,6 +363,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], _Norm], ...] = (
     ("date", re.compile(r"\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b"), lambda m: m[0].casefold().rstrip("s")),
     ("date", re.compile(rf"\b(?:{'|'.join(DAYS)})s?\b", re.I),
      lambda m: DAYS.get(m[0].casefold()) or DAYS[m[0].casefold().rstrip("s")]),
+    ("time", SPOKEN_TIME, spoken_time),
     ("time", re.compile(r"\b(?P<hour>\d{1,2})(?:[:.](?P<minute>\d\d))?(?: Uhr\b| o['’]clock\b)|"
                         r"\b(?P<heure>\d{1,2})\s?h\s?(?P<min2>\d\d)\b|\b(?P<h3>\d{1,2}) h\b"), _hour),
     ("time", re.compile(r"\b\d{1,2}:\d\d(?::\d\d)?\b(?!\s*[ap]\.?m)|\b(?P<hour>\d{1,2})(?::(?P<minute>\d\d))?\s?"
@@ -365,11 +377,11 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], _Norm], ...] = (
                 rf"(?:(?P<code>{_CODES}|€|£)|(?P<word>{_COINS}))(?!\w)", re.I), _money),
     ("percent", re.compile(rf"\b(?P<n>{_NUMBER})\s?(?:%|(?:percent|per cent|prozent|pour cent|por ciento)\b)", re.I),
      lambda m: _amount(m["n"])),
-    ("quantity", re.compile(rf"\b(?P<n>{_NUMBER}|{'|'.join(_WORDS)})[\s-]?(?:an? |of an? )?(?P<unit>{_UNITS})\b(?!/)",
-                            re.I), _quantity),
+    ("quantity", _QUANTITY_IN_WORDS, _quantity),
+    ("quantity", _QUANTITY, _quantity),
     ("year", re.compile(r"\b(?:1[5-9]|20)\d\d\b"), lambda m: m[0]),
     ("number", re.compile(rf"(?<![\w.])(?:{_NUMBER})(?![\w])"), lambda m: _amount(m[0])),
-    ("number", re.compile(rf"\b(?:{'|'.join(w for w in _WORDS if w != 'one')})\b", re.I), lambda m: _amount(m[0])),
+    ("number", _IN_WORDS, lambda m: _amount(m[0])),
 )  # fmt: skip
 _NAME = re.compile(
     r"[A-Z][\w'’-]*[\w](?:\s+(?:(?:de|da|van|von|der|of|the|and|&)\s+)?[A-Z][\w'’-]*\w|\s+[A-Z](?=\W|$))*"
@@ -392,8 +404,13 @@ def values_in(text: str, most: int = MAX_VALUES) -> tuple[Value, ...]:
     """The first values of a text in order; every character belongs to one value at most."""
     taken = bytearray(len(text))
     found: list[Value] = []
+    spelt = number_words(text)
     for kind, pattern, norm in _PATTERNS:
-        for match in pattern.finditer(text):
+        if pattern in _SPELT:
+            matches = (match for at in spelt if (match := pattern.match(text, at)))
+        else:
+            matches = pattern.finditer(text)
+        for match in matches:
             start, end = match.span("n") if kind in _INSIDE and "n" in match.groupdict() else match.span()
             if not any(taken[start:end]):
                 taken[start:end] = b"\1" * (end - start)

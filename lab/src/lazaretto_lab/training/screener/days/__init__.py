@@ -19,8 +19,12 @@ HANDS = {
     "languages": 2, "fourth_day": 2,
     "long": 3, "machine": 3, "fifth_day": 3,
     "tongues": 4, "agents": 4,
+    "eleventh_day": 0, "twelfth_day": 1, "thirteenth_day": 2, "fourteenth_day": 3, "fifteenth_day": 4,
+    "sixteenth_day": 0,
 }  # fmt: skip
 """The fold of every hand. The days with a number judged once and do so no longer."""
+UNTESTED = frozenset(f"{name}_day" for name in "eleventh twelfth thirteenth fourteenth fifteenth sixteenth".split())
+"""Hands that are trained on and tested by nobody: trainings are compared on texts that all of them know."""
 ORDERS = frozenset({"order", "mild order", "worm", "secret", "secret request", "persona", "tool"})
 """Kinds of attack that want something done; ``lie`` and ``redirect`` state something."""
 _FOLDER = Path(__file__).parent
