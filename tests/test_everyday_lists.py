@@ -61,8 +61,8 @@ WRITTEN = {
     "tools_third.jsonl": "696bdc5d6c5620a6c9142baface92d0b28d2d2080a9768bcaa671b6dec2911cb",
     "fifteenth_day.toml": "b8d8dfdb9136e60ada8217d1cfb8a37b501c88b0d12f20bab135b919dd54831e",
     "sixteenth_day.toml": "bd82e3f62d918e637ffb8e5d51fd2069613b089dbe4630523dc13fcb48a95e72",
-    "seventeenth_day.toml": "10f176e33cc40c41189d9b4474236611268cd4471255053818ea778029acf5ab",
-    "eighteenth_day.toml": "30857a66c79b1e8f221981a5d9fad4479ab864380980dae348412eefe821066e",
+    "seventeenth_day.toml": "d7c6d073303e09fb84c7b0e8fbbc1052416bb6db328d44f31fb0f7699c3f9ac4",
+    "eighteenth_day.toml": "2a13ca54a14df3826e7aee7082128ccdccd3e8c30037d3d1215ee42bccf5c4be",
     "secrets_in_notes.toml": "bc314312441ca995473ae2e9a02fff1f308014218e7b149ea9c578ff67f1b760",
     "../../lab/results/everyday/milder_orders/list.toml": (
         "c659bf937dace46a2233f24a7a9ffb4b8797e1b35981496392595013887ce367"

@@ -15,12 +15,15 @@ import json
 import subprocess
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from lazaretto_lab.training.screener.material import REAL
 
 REPOSITORY = Path(__file__).resolve().parents[5]
 
@@ -30,8 +33,8 @@ class Member(NamedTuple):
 
     name: str
     weights: str
-    scores: str
-    """Its left-out scores."""
+    scores: str = ""
+    """Its left-out scores; empty: it was trained on all texts alone, and counts in the weights alone."""
 
 
 MEMBERS = (
@@ -39,6 +42,8 @@ MEMBERS = (
     Member("1000_steps", "e4eb5495292f02183f00f4395e11981a4a56bc44", "499110bbda65ef63380f67d4c9bafef642c5d077"),
 )
 """The two trainings that saw the working days; the first drew them half as often."""
+TEXTS = REPOSITORY / "lab" / "results" / "screener" / "left_out_texts.npz"
+"""Checksums of the texts that the first two members were tested on, row by row."""
 WEIGHTS = "src/lazaretto/models/weights/screener/screener.safetensors"
 """The average."""
 RANK, WORD_RANK = 32, 16
@@ -65,9 +70,13 @@ def weights_of(member: Member) -> dict[str, NDArray[Any]]:
 
 
 def scores_of(member: Member) -> Columns:
-    """The left-out scores of a member."""
+    """The left-out scores of a member, with the checksum of each row's text: the first two kept none themselves."""
     with np.load(io.BytesIO(stored(member.scores))) as arrays:
-        return {name: arrays[name] for name in arrays.files}
+        table = {name: arrays[name] for name in arrays.files}
+    if "crc" not in table:
+        with np.load(TEXTS) as arrays:
+            table["crc"] = arrays["crc"]
+    return table
 
 
 def average(members: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[np.float16]]:
@@ -112,47 +121,39 @@ def logits(weights: Mapping[str, NDArray[Any]], texts: Sequence[str]) -> NDArray
     return found
 
 
-def named(rows: Columns, data: Path) -> list[str]:
-    """The text of each stored row. Descriptions of real tools stand last in their source and have no text here: they
-    bear a number."""
-    from lazaretto_lab.training.screener import material
+def texts_of(data: Path) -> dict[int, str]:
+    """The tested texts by their checksums; descriptions of real tools are not among them."""
     from lazaretto_lab.training.screener.leave_one_out import FOLDS, held_out
 
-    known: dict[str, set[str]] = {}
-    for line in material.lines(data, 0):
-        known.setdefault(material.key_of(line.text), set()).add(line.source)
-    waiting: dict[str, list[str]] = {}
-    for sources in FOLDS.values():
-        for source in sources:
-            texts = [sample.text for sample, _ in held_out(data, source)]
-            waiting[source] = [text for text in texts if not known.get(material.key_of(text), set()) - set(sources)]
-    return in_order(rows["source"].tolist(), waiting)
+    sources = [source for several in FOLDS.values() for source in several]
+    return {zlib.crc32(one.text.encode()): one.text for source in sources for one, _ in held_out(data, source)}
 
 
-def in_order(sources: Sequence[str], waiting: Mapping[str, Sequence[str]]) -> list[str]:
-    """The next text of each source in turn; a number where it has none left."""
-    queues = {source: iter(several) for source, several in waiting.items()}
-    found, count = list[str](), dict[str, int]()
-    for source in sources:
-        text = next(queues.get(source, iter(())), None)
-        if text is None:  # a description of a real tool
-            count[source] = count.get(source, 0) + 1
-            text = f"\0 real {count[source]}"
-        found.append(text)
-    if any(next(left, None) is not None for left in queues.values()):
-        raise ValueError("the stored scores are not those of the texts that this version tests")
+def keys(columns: Columns) -> list[tuple[str, int, int]]:
+    """Which text each row is of: its source, checksum, and how often both stood before it. Descriptions of real tools
+    come in one order and need no checksum."""
+    seen = Counter[tuple[str, int]]()
+    found = []
+    for source, crc, kind in zip(*(columns[name].tolist() for name in ("source", "crc", "kind")), strict=True):
+        known = (source, 0 if kind == REAL else crc)
+        found.append((*known, seen[known]))
+        seen[known] += 1
     return found
 
 
 def scores(members: Sequence[Member]) -> Columns:
-    """The stored rows with ``logit`` and ``quiet`` of each member (``logit_NAME``)."""
+    """The rows that all members with left-out scores were tested on, as in the last of them, with ``logit`` and
+    ``quiet`` of each (``logit_NAME``)."""
+    tables = {member.name: scores_of(member) for member in members if member.scores}
+    rows = {name: {key: row for row, key in enumerate(keys(table))} for name, table in tables.items()}
+    last = list(tables)[-1]
+    common = [key for key in rows[last] if all(key in theirs for theirs in rows.values())]
     columns: Columns = {}
-    for member in members:
-        mine = scores_of(member)
-        for name in ("label", "source", "language", "kind"):
-            if not np.array_equal(columns.setdefault(name, mine[name]), mine[name]):
-                raise ValueError(f"{member.name} was tested on other texts than {members[0].name}")
-        columns |= {f"{name}_{member.name}": mine[name] for name in ("logit", "quiet")}
+    for name, table in tables.items():
+        mine = np.array([rows[name][key] for key in common])
+        if name == last:
+            columns |= {column: table[column][mine] for column in ("label", "source", "language", "kind", "crc")}
+        columns |= {f"{column}_{name}": table[column][mine] for column in ("logit", "quiet")}
     return columns
 
 
@@ -176,7 +177,7 @@ def left_out(columns: Columns, members: Sequence[str], agrees: Mapping[str, Sequ
     from lazaretto_lab.training.screener.training import task_of
 
     heads = ("orders", "quiet", "tools")
-    made = {name: columns[name] for name in ("label", "source", "language", "kind")}
+    made = {name: columns[name] for name in ("label", "source", "language", "kind", "crc")}
     means = {
         name: np.mean([columns[f"{name}_{member}"].astype(np.float32) for member in members], axis=0)
         for name in ("logit", "quiet")
@@ -188,25 +189,23 @@ def left_out(columns: Columns, members: Sequence[str], agrees: Mapping[str, Sequ
     return made
 
 
-def write_average(data: Path, work: Path, members: Sequence[Member] = MEMBERS) -> tuple[Columns, list[int]]:
-    """``screener.safetensors`` and ``left_out_scores.npz`` under ``work``; returns the scores with a checksum of each
-    row's text."""
+def write_average(data: Path, work: Path, members: Sequence[Member] = MEMBERS) -> Columns:
+    """``screener.safetensors`` and ``left_out_scores.npz`` under ``work``; returns the scores."""
     from safetensors.numpy import save_file
 
     work.mkdir(parents=True, exist_ok=True)
-    several, names = [weights_of(member) for member in members], [member.name for member in members]
+    several = [weights_of(member) for member in members]
     made = average(several)
     save_file(made, work / "screener.safetensors")
-    columns = scores(members)
-    texts = named(columns, data)
+    columns, texts = scores(members), texts_of(data)
     rng = np.random.default_rng(0)
-    readable = [text for text in texts if not text.startswith("\0") and len(text) < 1000]
+    readable = [text for crc in columns["crc"].tolist() if len(text := texts.get(crc, "")) in range(1, 1000)]
     compared = [readable[n] for n in rng.choice(len(readable), COMPARED, replace=False)]
     agrees = agreement(made, several, compared)
     print(json.dumps(agrees), flush=True)
-    found = left_out(columns, names, agrees)
+    found = left_out(columns, [member.name for member in members if member.scores], agrees)
     half = {name: found[name].astype(np.float16) for name in ("logit", "quiet")}
-    kept = {name: found[name] for name in ("label", "source", "language", "kind")}
-    np.savez_compressed(work / "left_out_scores.npz", allow_pickle=False, **(kept | half))
-    (work / "agreement.json").write_text(json.dumps({"members": names, **agrees}, indent=1) + "\n")
-    return found, [zlib.crc32(text.encode()) for text in texts]
+    np.savez_compressed(work / "left_out_scores.npz", allow_pickle=False, **(found | half))
+    told = {"members": [member.name for member in members], **agrees}
+    (work / "agreement.json").write_text(json.dumps(told, indent=1) + "\n")
+    return found

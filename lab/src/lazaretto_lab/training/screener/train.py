@@ -63,8 +63,7 @@ def average(arguments: argparse.Namespace) -> None:
     """Average the members' weights, calibrate on their left-out scores and print the tables."""
     from lazaretto_lab.training.screener.averaged import write_average
 
-    columns, checksums = write_average(arguments.data, arguments.work)
-    rows = {**columns, "crc": np.array(checksums)}
+    rows = write_average(arguments.data, arguments.work)
     names = ("label", "logit", "quiet", "language", "kind", "crc")
     scored = {
         source: {name: rows[name][rows["source"] == source] for name in names}
@@ -118,6 +117,7 @@ def _keep(work: Path) -> None:
         work / "left_out_scores.npz",
         allow_pickle=False,
         label=np.array(rows["label"], np.uint8),
+        crc=np.array(rows["crc"], np.uint32),
         **{name: np.array(rows[name]) for name in ("source", "language", "kind")},
         **{name: values.astype(np.float16) for name, values in marks.items()},
     )
