@@ -42,7 +42,7 @@ def test_no_rank_is_larger_than_that_of_one_training() -> None:
 def test_left_out_scores_are_the_members_mean_on_the_scale_of_the_average() -> None:
     columns = {
         "label": np.array([1, 0]), "source": np.array(["asb", "tools_0"]), "language": np.array(["en", "en"]),
-        "kind": np.array(["", ""]), "logit_a": np.array([1.0, 3.0]), "logit_b": np.array([3.0, 5.0]),
+        "kind": np.array(["", ""]), "crc": np.array([1, 2]), "logit_a": np.array([1.0, 3.0]), "logit_b": np.array([3.0, 5.0]),
         "quiet_a": np.array([0.0, 0.0]), "quiet_b": np.array([2.0, 4.0]),
     }  # fmt: skip
     agrees = {"orders": [2.0, 1.0], "quiet": [1.0, 0.5], "tools": [1.0, -1.0]}
@@ -50,11 +50,24 @@ def test_left_out_scores_are_the_members_mean_on_the_scale_of_the_average() -> N
     assert found["logit"].tolist() == [5.0, 3.0] and found["quiet"].tolist() == [1.5, 2.5]
 
 
-def test_stored_rows_that_do_not_fit_the_texts_are_refused() -> None:
-    sources = ["asb", "tools_0", "tools_0"]
-    assert averaged.in_order(sources, {"asb": ["x"], "tools_0": ["y"]}) == ["x", "y", "\0 real 1"]
-    with pytest.raises(ValueError, match="not those"):
-        averaged.in_order(sources, {"asb": ["x", "z"]})
+def _table(*rows: tuple[str, int, str, float]) -> averaged.Columns:
+    source, crc, kind, logit = zip(*rows, strict=True)
+    columns = {"source": np.array(source), "crc": np.array(crc), "kind": np.array(kind), "logit": np.array(logit)}
+    return {**columns, "label": np.zeros(len(rows)), "language": np.array(["en"] * len(rows)), "quiet": -np.array(logit)}
+
+
+def test_rows_of_members_meet_by_their_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each was tested on texts of its day: a row counts where all have it, and equal texts keep their order."""
+    tables = {
+        "older": _table(("a", 1, "", 1.0), ("a", 2, "", 2.0), ("a", 1, "", 3.0), ("tools_0", 7, averaged.REAL, 4.0)),
+        "newer": _table(("tools_0", 8, averaged.REAL, 5.0), ("a", 1, "", 6.0), ("a", 3, "", 7.0), ("a", 1, "", 8.0)),
+    }
+    monkeypatch.setattr(averaged, "scores_of", lambda member: tables[member.name])
+    names = (("older", "s"), ("weights alone", ""), ("newer", "s"))
+    found = averaged.scores([averaged.Member(name, "w", scores) for name, scores in names])
+    assert found["crc"].tolist() == [8, 1, 1]
+    assert found["logit_older"].tolist() == [4.0, 1.0, 3.0] and found["logit_newer"].tolist() == [5.0, 6.0, 8.0]
+    assert found["quiet_newer"].tolist() == [-5.0, -6.0, -8.0] and "logit_weights alone" not in found
 
 
 def test_what_ships_is_the_average_of_its_members() -> None:
