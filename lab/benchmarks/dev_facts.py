@@ -67,7 +67,7 @@ def main() -> None:
         for row in wrong:
             print(f"    {row['rule'] or row['ruling']} {row.get('stage', '')}: {texts[row['id']][:110]!r}")
     if given.out:
-        head = {"list": name, "commit": measured_commit(), "policy": "default", "rows": len(found)}
+        head = {"list": f"dev_facts_{given.list}", "commit": measured_commit(), "policy": "default", "rows": len(found)}
         text = "\n".join(json.dumps(row, ensure_ascii=False) for row in (head, *found))
         given.out.write_text(f"{text}\n", encoding="utf-8")
 

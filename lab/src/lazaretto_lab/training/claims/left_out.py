@@ -5,7 +5,7 @@
 
 INPUTS is the folder that ``pairs.py`` wrote, SCORES are the files that ``training.py`` kept. A row is a pair of written
 texts with the logits of the run that had left its kind of work out, or a pair of our own topics that no run trains on
-with those of the final run.
+with those of the final run; and the probability of a conflict by the first model, which was trained on no written text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lazaretto.gates.memory.claims.extraction import claims_of
+from lazaretto.gates.memory.claims.extraction import Claim, claims_of
+from lazaretto.gates.memory.claims.relation import shared_relation_model
 from lazaretto.models.minilm import claim_minilm
 from lazaretto_lab.training.claims.facts_data import all_pairs
 from lazaretto_lab.training.claims.own_pairs import group_of, place_of
@@ -29,6 +30,8 @@ from lazaretto_lab.training.written import statements
 
 EACH_NOTE = 3
 """Of the pairs of notes only every so many: there are more of them than of all others."""
+_NEVER = ("far", "same", "two things")
+_TOGETHER = 32
 
 
 def unseen_logits(files: Sequence[Path]) -> dict[int, NDArray[np.float16]]:
@@ -54,6 +57,7 @@ def rows_of(inputs: Path, readers: dict[str, dict[int, NDArray[np.float16]]]) ->
     texts = list(dict.fromkeys(text for row in told for text in (row["old"], row["new"])))
     vectors = dict(zip(texts, np.asarray(claim_minilm().embed_texts(texts), np.float32), strict=True))
     found: list[dict[str, Any]] = []
+    asked: list[tuple[Claim, Claim, float]] = []
     for row in told:
         old, new = claims_of(row["old"]), claims_of(row["new"])
         if not old or not new:
@@ -61,11 +65,18 @@ def rows_of(inputs: Path, readers: dict[str, dict[int, NDArray[np.float16]]]) ->
         group, language = about.get((row["old"], row["new"]), (row["source"].partition("_")[0], ""))
         cosine = float(vectors[row["old"]] @ vectors[row["new"]])
         one = {"source": row["source"], "group": group, "language": language,
-               "place": place_of(old[0], new[0], cosine), "cosine": round(cosine, 3)}  # fmt: skip
+               "place": place_of(old[0], new[0], cosine), "cosine": round(cosine, 3), "first": 0.0}  # fmt: skip
         for name, logits in readers.items():
             if row["row"] in logits:
                 one[name] = [round(float(x), 2) for x in logits[row["row"]]]
         found.append(one)
+        asked.append((old[0], new[0], cosine))
+    read = [n for n, one in enumerate(found) if one["place"] not in _NEVER]
+    for start in range(0, len(read), _TOGETHER):
+        some = read[start : start + _TOGETHER]
+        answers = shared_relation_model().compare([asked[n] for n in some])
+        for n, related in zip(some, answers, strict=True):
+            found[n]["first"] = round(related.conflict, 4)
     return found
 
 

@@ -18,11 +18,10 @@ from lazaretto.gates.memory.claims.relation import (
     RelationCalibration,
     RelationModel,
     agrees_or_not,
-    larger_relation_model,
     may_reach,
     shared_relation_model,
+    shared_second_model,
     together,
-    why_no_larger,
 )
 from lazaretto.gates.memory.claims.update_rule import Witness, at_stake
 from lazaretto.kept_texts import KeptTexts, digest
@@ -148,11 +147,12 @@ def shared_reader() -> ClaimReader:
     return ClaimReader()
 
 
-# Pairs of a new claim and a known one, read only as exactly as the decision needs.
+# Pairs of a new claim and a known one, read by both relation models, only as exactly as the decision needs.
 #
-# A pair is read in eight bits first. Full precision takes more than twice as long, so it is left out where it could not
-# bring the pair to a bar of its own (decision 0117). Pairs that a rule takes for peaceful without a model are read, too,
-# where they are near (``is_doubtful``, decision 0112). Where a larger model is set up, it reads possible conflicts, too.
+# A pair is read in eight bits first, by both models where the first finds a possible conflict. Full precision takes
+# more than twice as long, so it is left out where it could not bring the pair to a bar of its own (decision 0117).
+# Pairs that a rule takes for peaceful without a model are read, too, where they are near (``is_doubtful``, decision
+# 0112).
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ _READ_TWICE = (0.2, 0.35, 0.5, 0.7, 0.85, 0.93)
 
 
 class PairModels:
-    """The model that reads every pair, and a larger one that reads possible conflicts too, where it is set up."""
+    """The model that reads every pair, and the one that reads possible conflicts too."""
 
     def __init__(self, given: RelationModel | None = None, *, exact: bool = False) -> None:
         """``given`` stands in for both models; ``exact``: possible conflicts are all read in full precision."""
@@ -256,22 +256,20 @@ class PairModels:
         return self._given or shared_relation_model()
 
     @property
-    def _larger(self) -> RelationModel | None:
-        return None if self._given else larger_relation_model()
+    def _second(self) -> RelationModel:
+        return shared_second_model()
 
     def bars_of(self, related: Related) -> RelationCalibration:
         """The bars for an answer."""
-        larger = self._larger if related.twice else None
-        return (larger or self.first).calibration
+        return (self._second if related.twice else self.first).calibration
 
     def unheard(self, answers: Iterable[Related]) -> str:
-        """Why a larger model that is set up did not read, where it would have been asked."""
-        if self._given is not None or self._larger is not None:
-            return ""
-        return why_no_larger() if any(answer.conflict >= _READ_TWICE[0] for answer in answers) else ""
+        """Why a larger model that is set up did not read, where a second one was asked."""
+        twice = self._given is None and any(related.twice for related in answers)
+        return self._second.stands_in if twice else ""
 
     def answers(self, pairs: Sequence[NearPair], *, hidden: bool = False, agreement: bool = False) -> list[Related]:
-        """The relation of each pair; of a possible conflict as both models have it, where there are two.
+        """The relation of each pair; of a possible conflict as both models have it.
 
         ``hidden``: of hidden ones only agreement counts. ``agreement``: whether pairs agree counts, too.
         """
@@ -282,47 +280,42 @@ class PairModels:
         return [answer or next(rest) for answer in peaceful]
 
     def doubted(self, near: Sequence[NearPair]) -> list[ComparedPair]:
-        """Whole texts that are taken for peaceful without a model, and that the models are sure to be opposed. "From
+        """Whole texts that are taken for peaceful without a model, and that both models are sure to be opposed. "From
         40 to 75 %" and "from 40 to 38 %" share a value."""
         some = [p for p in near if not p.partial and is_doubtful(p.old, p.new, p.cosine, p.meeting)][:MOST_DOUBTED]
         if self._given is not None or not some:
             return []
-        at = (self._larger or self.first).calibration.doubt_at
-        least = at if self._larger is None else DOUBT_FROM
-        some = [p for p, rough in zip(some, self._rough(some), strict=True) if may_reach(rough, least)]
-        first = self.first.compare(list(map(_claims, some)), at_once=True) if some else []
-        sure = [(p, answer) for p, answer in zip(some, first, strict=True) if answer.conflict >= least]
-        if self._larger is not None and sure:
-            second = self._larger.compare([_claims(p) for p, _ in sure], at_once=True)
-            sure = [(p, together(answer, other)) for (p, answer), other in zip(sure, second, strict=True)]
+        some = [p for p, rough in zip(some, self._rough(some), strict=True) if may_reach(rough, DOUBT_FROM)]
+        if not some:
+            return []  # no second model need be loaded
+        at = self._second.calibration.doubt_at
+        some = [p for p, both in zip(some, self._rough_both(some), strict=True) if may_reach(both, at)]
+        first = self.first.compare(list(map(_claims, some)), at_once=True)
+        sure = [(p, answer) for p, answer in zip(some, first, strict=True) if answer.conflict >= DOUBT_FROM]
+        second = self._second.compare([_claims(p) for p, _ in sure], at_once=True)
+        both = [(p, together(answer, other)) for (p, answer), other in zip(sure, second, strict=True)]
         return [
             ComparedPair(p.new, p.old, p.item, p.cosine, p.partial, Overlap.OPPOSED, related)
-            for p, related in sure
+            for p, related in both
             if related.conflict >= at and not self._opposes_itself(p.old, at)
         ]
 
     def _opposes_itself(self, known: Claim, at: float) -> bool:
-        """Whether to the models a known claim contradicts itself ("open at nine and closed at noon"): their answer on
+        """Whether to both models a known claim contradicts itself ("open at nine and closed at noon"): their answer on
         another claim beside it then says nothing. The newcomer has no say in that."""
         alike = [(known, known, 1.0)]
-        (answer,) = self.first.compare(alike, at_once=True)
-        if self._larger is not None:
-            answer = together(answer, self._larger.compare(alike, at_once=True)[0])
-        return answer.conflict >= at
+        first, second = (model.compare(alike, at_once=True) for model in (self.first, self._second))
+        return together(first[0], second[0]).conflict >= at
 
     def _first_alone(self, pairs: Sequence[NearPair], *, hidden: bool) -> list[Related]:
-        bars = self.first.calibration.bars if self._larger is None else _READ_TWICE
-        mine = [bars if pair.may_conflict and not hidden else () for pair in pairs]
-        return self.first.compare(list(map(_claims, pairs)), mine)
+        bars = [_READ_TWICE if pair.may_conflict and not hidden else () for pair in pairs]
+        return self.first.compare(list(map(_claims, pairs)), bars)
 
     def _exactly(self, pairs: Sequence[NearPair]) -> list[Related]:
         answers = self._first_alone(pairs, hidden=False)
-        if self._larger is None:
-            return answers
-        least = max(_READ_TWICE[0], self._larger.calibration.ask_at)
-        asked = [n for n, p in enumerate(pairs) if p.may_conflict and not p.gives_another_value]
-        asked = [n for n in asked if answers[n].conflict >= least]
-        twice = self._larger.compare([_claims(pairs[n]) for n in asked], at_once=True) if asked else []
+        asked = [n for n, pair in enumerate(pairs) if _asks_second(pair, answers[n].conflict)]
+        asked = [n for n in asked if answers[n].conflict >= self._second.calibration.ask_at]
+        twice = self._second.compare([_claims(pairs[n]) for n in asked], at_once=True) if asked else []
         for n, second in zip(asked, twice, strict=True):
             answers[n] = together(answers[n], second)
         return answers
@@ -331,23 +324,32 @@ class PairModels:
         """The answers in eight bits that full precision could not bring to a bar; None for all other pairs."""
         open_ = [n for n, p in enumerate(pairs) if p.may_conflict and not p.gives_another_value]
         rough = dict(zip(open_, self._rough([pairs[n] for n in open_]), strict=True))
+        asked = [n for n in open_ if may_reach(rough[n], _READ_TWICE[0])]  # else no second model need be loaded
+        asked = [n for n in asked if may_reach(rough[n], self._second.calibration.ask_at)]
+        rough.update(zip(asked, self._rough_both([pairs[n] for n in asked]), strict=True))
         found: list[Related | None] = [None] * len(pairs)
-        larger = self._larger
         for n, answer in rough.items():
-            if larger is None:
-                reaches = may_reach(answer, least_bar(pairs[n], self.first.calibration))
-            else:
-                reaches = may_reach(answer, max(_READ_TWICE[0], larger.calibration.ask_at))
-            if not reaches and (not agreement or agrees_or_not(answer, self.first.calibration.agree_at)):
+            reaches = n in asked and may_reach(answer, least_bar(pairs[n], self._second.calibration))
+            if not reaches and (not agreement or agrees_or_not(answer, self.bars_of(answer).agree_at)):
                 found[n] = answer
         return found
 
     def _rough(self, pairs: Sequence[NearPair]) -> list[Related]:
         return self.first.compare(list(map(_claims, pairs)), rough=True)
 
+    def _rough_both(self, pairs: Sequence[NearPair]) -> list[Related]:
+        if not pairs:
+            return []
+        second = self._second.compare(list(map(_claims, pairs)), rough=True)
+        return [together(*answers) for answers in zip(self._rough(pairs), second, strict=True)]
+
 
 def _claims(pair: NearPair) -> tuple[Claim, Claim, float]:
     return pair.old, pair.new, pair.cosine
+
+
+def _asks_second(pair: NearPair, conflict: float) -> bool:
+    return pair.may_conflict and conflict >= _READ_TWICE[0] and not pair.gives_another_value
 
 
 # The evidence of a conflict between claims, in words and as data.

@@ -1,8 +1,8 @@
 """The relation of two claims: the new one agrees with the old, contradicts it, updates it, or neither.
 
-One pass of all-MiniLM-L6-v2 with a small adapter reads both; the head adds what comparing their values found. Where a
-larger model is set up, it reads possible conflicts too, and the mean counts (``together``). Whether a change is honest
-is decided by provenance (``update_rule``).
+One pass of all-MiniLM-L6-v2 with a small adapter reads both; the head adds what comparing their values found. A
+possible conflict is read by a second model too, and the mean counts (``together``). Whether a change is honest is
+decided by provenance (``update_rule``).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ of the pairs it was tried on. So an answer within this of where the caller decid
 
 
 SECOND_COUNTS = 0.6
-"""Weight of the larger model where both have read a pair (``studies/claims/bars.py``)."""
+"""Weight of the second model where both have read a pair (``studies/claims/bars.py``)."""
 
 
 class Relation(StrEnum):
@@ -107,9 +107,9 @@ class RelationCalibration:
     alpha: float
     """Weight of credibility against the model in the risk."""
     doubt_at: float = 1.0
-    """Conflicts from here on count in pairs that are taken for peaceful without a model."""
+    """Of a second model: joint conflicts from here on count in pairs that are taken for peaceful without a model."""
     ask_at: float = 0.3
-    """Of a larger model: the probability of a conflict, by the first, from which on it reads a pair too."""
+    """Of a second model: the probability of a conflict, by the first, from which on it reads a pair too."""
 
     @property
     def bars(self) -> tuple[float, ...]:
@@ -129,6 +129,9 @@ class _Answer:
 
 class RelationModel:
     """Loads once, compares many."""
+
+    stands_in = ""
+    """Why a larger one that is set up does not read in its place."""
 
     _passes: tuple[bool, ...] = (False, True)
     """Whether in full precision: pairs are read in eight bits first."""
@@ -292,28 +295,26 @@ def shared_relation_model() -> RelationModel:
     return RelationModel()
 
 
-def larger_relation_model() -> RelationModel | None:
-    """The one that reads the possible conflicts of the first, too, where its encoder is set up. Its bars are those of
-    the joint answer."""
-    return _larger(is_set_up("mpnet"))[0]
-
-
-def why_no_larger() -> str:
-    """Why a larger model that is set up does not read."""
-    return _larger(is_set_up("mpnet"))[1]
+def shared_second_model() -> RelationModel:
+    """Another model, of other training texts: it reads the possible conflicts of the first. Its bars are those of the
+    joint answer. The larger one, where its encoder is set up."""
+    return _second_model(is_set_up("mpnet"))
 
 
 @cache
-def _larger(is_there: bool) -> tuple[RelationModel | None, str]:
-    if not is_there:
-        return None, ""
-    try:
-        model = DeepRelationModel()
-        _ = model._full
-    except ModelUnavailable as error:
-        _log.warning("the larger model for conflicts of claims is not used: %s", error)
-        return None, f"The larger model for conflicts of claims does not read: {error}"
-    return model, ""
+def _second_model(larger: bool) -> RelationModel:
+    why = ""
+    if larger:
+        try:
+            model = DeepRelationModel()
+            _ = model._full
+            return model
+        except ModelUnavailable as error:
+            why = f"The larger model for conflicts of claims does not read, the small one did: {error}"
+            _log.warning("the larger model for conflicts of claims is not used, the small one is: %s", error)
+    small = RelationModel(WEIGHTS / "second.safetensors", WEIGHTS / "second.json")
+    small.stands_in = why
+    return small
 
 
 # Pairs of claims that the small model is not sure about, asked of a language model where one is configured.

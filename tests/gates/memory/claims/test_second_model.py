@@ -1,4 +1,4 @@
-"""The larger relation model: where it reads, and what two models say together."""
+"""The second relation model: which one reads, and what two models say together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lazaretto import Decision, SyncGuard
 from lazaretto.gates.memory.claims import relation
 from lazaretto.gates.memory.claims.extraction import claims_of
-from lazaretto.gates.memory.claims.relation import DeepRelationModel, Related, together
+from lazaretto.gates.memory.claims.relation import DeepRelationModel, Related, RelationModel, together
 from lazaretto.models.minilm import minilm_tokenizer
 
 
@@ -42,44 +42,44 @@ def test_the_larger_encoder_reads_the_pair_in_its_own_numbers() -> None:
     assert 0 <= told.conflict <= 1
 
 
-@pytest.mark.parametrize(("here", "kind"), [(True, DeepRelationModel), (False, type(None))])
+@pytest.mark.parametrize(("here", "kind"), [(True, DeepRelationModel), (False, RelationModel)])
 def test_it_reads_where_it_is_set_up(monkeypatch: pytest.MonkeyPatch, here: bool, kind: type) -> None:
     monkeypatch.setattr(relation, "is_set_up", lambda name: here and name == "mpnet")
     monkeypatch.setattr(relation, "Mpnet", lambda changes: Encoder())
-    relation._larger.cache_clear()
+    relation._second_model.cache_clear()
     try:
-        assert type(relation.larger_relation_model()) is kind
+        assert type(relation.shared_second_model()) is kind
     finally:
-        relation._larger.cache_clear()
+        relation._second_model.cache_clear()
 
 
-def test_files_that_are_no_model_leave_the_small_one_alone(
+def test_files_that_are_no_model_leave_the_small_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("LAZARETTO_DEEP", str(tmp_path))
     (tmp_path / "mpnet").mkdir()
     for name in ("model.safetensors", "tokenizer.json"):
         (tmp_path / "mpnet" / name).write_text("no model")
-    relation._larger.cache_clear()
+    relation._second_model.cache_clear()
     try:
-        assert relation.larger_relation_model() is None
-        assert "the larger model for conflicts of claims is not used" in caplog.text
+        assert type(relation.shared_second_model()) is RelationModel
+        assert "the small one is" in caplog.text
         assert any("The larger model for conflicts" in one for one in compared(tmp_path / "broken.db").unheard)
         monkeypatch.setenv("LAZARETTO_DEEP", str(tmp_path / "nothing"))
-        assert relation.larger_relation_model() is None
+        assert type(relation.shared_second_model()) is RelationModel
         assert compared(tmp_path / "without.db").complete, "nobody set a larger one up"
     finally:
-        relation._larger.cache_clear()
+        relation._second_model.cache_clear()
 
 
 def compared(store: Path) -> Decision:
-    """A note that is compared with a known one."""
+    """A note that both models compare with a known one."""
     with SyncGuard.open(f"sqlite:///{store}") as guard:
         guard.remember("Tallinn Mrs Adeyemi gets 650 mg of metamizole a day.", agent="ann", source="direct_user")
         return guard.remember("Tallinn Mrs Costa gets 425 mg of metamizole a day.", agent="ben")
 
 
-def test_the_larger_counts_more_and_neither_decides_alone() -> None:
+def test_the_second_counts_more_and_neither_decides_alone() -> None:
     def says(conflict: float) -> Related:
         return Related(agrees=0.0, contradicts=conflict, updates=0.0, none=1 - conflict)
 
