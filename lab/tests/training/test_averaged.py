@@ -42,7 +42,8 @@ def test_no_rank_is_larger_than_that_of_one_training() -> None:
 def test_left_out_scores_are_the_members_mean_on_the_scale_of_the_average() -> None:
     columns = {
         "label": np.array([1, 0]), "source": np.array(["asb", "tools_0"]), "language": np.array(["en", "en"]),
-        "kind": np.array(["", ""]), "crc": np.array([1, 2]), "logit_a": np.array([1.0, 3.0]), "logit_b": np.array([3.0, 5.0]),
+        "kind": np.array(["", ""]), "crc": np.array([1, 2]),
+        "logit_a": np.array([1.0, 3.0]), "logit_b": np.array([3.0, 5.0]),
         "quiet_a": np.array([0.0, 0.0]), "quiet_b": np.array([2.0, 4.0]),
     }  # fmt: skip
     agrees = {"orders": [2.0, 1.0], "quiet": [1.0, 0.5], "tools": [1.0, -1.0]}
@@ -53,7 +54,12 @@ def test_left_out_scores_are_the_members_mean_on_the_scale_of_the_average() -> N
 def _table(*rows: tuple[str, int, str, float]) -> averaged.Columns:
     source, crc, kind, logit = zip(*rows, strict=True)
     columns = {"source": np.array(source), "crc": np.array(crc), "kind": np.array(kind), "logit": np.array(logit)}
-    return {**columns, "label": np.zeros(len(rows)), "language": np.array(["en"] * len(rows)), "quiet": -np.array(logit)}
+    return {
+        **columns,
+        "label": np.zeros(len(rows)),
+        "language": np.array(["en"] * len(rows)),
+        "quiet": -np.array(logit),
+    }
 
 
 def test_rows_of_members_meet_by_their_texts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,13 +34,15 @@ def test_a_word_that_begins_like_a_number_is_none(word: str) -> None:
     ("one", "other"),
     [
         ("It takes 90 minutes.", "It takes an hour and a half."), ("Rest for 14 days.", "Rest for two weeks."),
-        ("Paper is up to 1.06 m wide.", "Paper is up to 106 cm wide."), ("Give 2.5 mg.", "Give half a 5 mg tablet, 0.0025 g."),
+        ("Paper is up to 1.06 m wide.", "Paper is up to 106 cm wide."),
+        ("Give 2.5 mg.", "Give half a 5 mg tablet, 0.0025 g."),
         ("Es dauert anderthalb Stunden.", "Es dauert 90 Minuten."), ("Eine Viertelstunde ziehen lassen.", "15 min."),
         ("Une heure et demie.", "90 minutes."), ("Dura hora y media.", "Dura 90 minutos."),
         ("Caben 24 bidones.", "Caben dos docenas de bidones."), ("Plus de 25 kg.", "Plus de vingt-cinq kilos."),
         ("A full day: 24 hours.", "One day."), ("Keep it for a fortnight.", "Keep it for 14 days."),
         ("Backup at 02:30.", "Backup at half past two."), ("Um 14:30 Uhr.", "Um halb drei."),
-        ("Cierra a las 20:30.", "Cierra a las ocho y media de la tarde."), ("Open at 18:00.", "Open at six in the evening."),
+        ("Cierra a las 20:30.", "Cierra a las ocho y media de la tarde."),
+        ("Open at 18:00.", "Open at six in the evening."),
     ],
 )  # fmt: skip
 def test_two_ways_of_saying_one_amount_do_not_differ(one: str, other: str) -> None:

@@ -70,7 +70,8 @@ _ES_SMALL = (
 _ES_BIG = rf"(?:(?:cien|{_any(_ES_HUNDREDS).replace('os', '[oa]s')})\b(?: {_ES_SMALL})?|{_ES_SMALL})"
 _ES = rf"(?:(?:{_ES_BIG} )?mil\b(?: {_ES_BIG})?|{_ES_BIG})"
 _DE_SMALL = (
-    rf"(?:(?:(?:{_any(_DE_ONES)})und)?(?:{_any(_DE_TENS)}|dreissig)|{_any(_DE_TEENS)}|{_any(_DE_ONES).partition('|')[2]})"
+    rf"(?:(?:(?:{_any(_DE_ONES)})und)?(?:{_any(_DE_TENS)}|dreissig)|{_any(_DE_TEENS)}|"
+    rf"{_any(_DE_ONES).partition('|')[2]})"
 )
 _DE_BIG = rf"(?:(?:{_any(_DE_ONES)})?hundert(?:{_DE_SMALL})?|{_DE_SMALL})"
 _DE = rf"(?:(?:{_DE_BIG}|ein)?tausend(?:{_DE_BIG})?|{_DE_BIG})"
@@ -85,15 +86,13 @@ _GERMAN_NUMBER = re.compile(
 )
 
 
-_HOUR_WORDS = {
-    **{word: n + 1 for n, word in enumerate("one two three four five six seven eight nine ten eleven twelve".split())},
-    **{word: n + 1 for n, word in enumerate(
-        "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf".split())},
-    **{word: n + 2 for n, word in enumerate(
-        "deux trois quatre cinq six sept huit neuf dix onze".split())},
-    **{word: n + 2 for n, word in enumerate("dos tres cuatro cinco seis siete ocho nueve diez once doce".split())},
-    "une": 1, "una": 1,
-}  # fmt: skip
+_HOURS = (
+    "one two three four five six seven eight nine ten eleven twelve",
+    "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
+    "une deux trois quatre cinq six sept huit neuf dix onze",
+    "una dos tres cuatro cinco seis siete ocho nueve diez once doce",
+)
+_HOUR_WORDS = {word: n for words in _HOURS for n, word in enumerate(words.split(), 1)}
 _SHIFTS = {
     "half past": 30, "quarter past": 15, "quarter to": -15, "halb": -30, "viertel nach": 15,
     "viertel vor": -15, "y media": 30, "y cuarto": 15, "menos cuarto": -15, "et demie": 30, "et quart": 15,
@@ -102,7 +101,7 @@ _SHIFTS = {
 _BEGINS = {
     *_VALUES, *_COUNTS, *_EN_ONES.split(), "a", "an", "ein", "hundred", "thousand", "cent", "mille", "mil", "zero",
     *(part.split(" ")[0].split("-")[0] for part in _PARTS), *_HOUR_WORDS, *(s.split(" ")[0] for s in _SHIFTS),
-    *_GERMAN, *"dozen dutzend docena docenas douzaine douzaines fortnight hora".split(),
+    *_GERMAN, *["dozen", "dutzend", "docena", "docenas", "douzaine", "douzaines", "fortnight", "hora"],
 }  # fmt: skip
 _COMPOUND = ("zig", "ßig", "ssig", "hundert", "tausend")
 _PREFIXES = ("viertel", "dreiviertel", "demi")
@@ -181,9 +180,7 @@ def measure(amount: float, unit: str) -> str:
 
 _AN_HOUR = rf"(?:1[0-2]|0?[1-9]|{'|'.join(sorted(_HOUR_WORDS, key=len, reverse=True))})(?!\w)"
 _MORNING = r"in the morning|morgens|vormittags|in der früh|du matin|de la mañana|a\.?m\b\.?"
-_LATER = (
-    r"in the afternoon|in the evening|at night|nachmittags|abends|de l['’]après-midi|du soir|de la tarde|de la noche|p\.?m\b\.?"
-)
+_LATER = r"in the afternoon|in the evening|at night|nachmittags|abends|de l['’]après-midi|du soir|de la tarde|de la noche|p\.?m\b\.?"
 _PART_OF_DAY = rf"(?P<morning>{_MORNING})|(?P<later>{_LATER})"
 SPOKEN_TIME = re.compile(
     rf"\b(?:(?P<before>half past|quarter past|quarter to|halb|viertel nach|viertel vor) (?P<h1>{_AN_HOUR})"

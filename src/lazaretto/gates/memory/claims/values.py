@@ -15,7 +15,6 @@ from lazaretto.gates.memory.claims.measures import (
     number_words,
     spoken_time,
 )
-
 from lazaretto.kept_texts import remembered
 
 # Words of German, French and Spanish for reading claims: language, polarity, permissions, numbers, days.
@@ -226,9 +225,7 @@ _NUMBER = (
 )
 """1,200.50 and 1.200,50 and 1 200: in one language a dot is what a comma is in another."""
 _HALF_MORE = r" and a half\b| et demie?\b| y medi[oa]\b"
-_QUANTITY = re.compile(
-    rf"\b(?P<n>{_NUMBER})[\s-]?(?P<unit>{_UNITS})\b(?P<rest>{_HALF_MORE})?(?!/)", re.I
-)
+_QUANTITY = re.compile(rf"\b(?P<n>{_NUMBER})[\s-]?(?P<unit>{_UNITS})\b(?P<rest>{_HALF_MORE})?(?!/)", re.I)
 _QUANTITY_IN_WORDS = re.compile(
     rf"\b(?:(?P<n>{PARTS}|{NUMBER_WORDS})(?P<half> and a half)?[\s-]?(?:an? |of an? |d['’]|de )?"
     rf"(?P<unit>{_UNITS})\b(?P<rest>{_HALF_MORE})?|(?:(?:an?|une?|una) )?(?P<unit2>{_UNITS})(?P<rest2>{_HALF_MORE})"
@@ -406,17 +403,17 @@ def values_in(text: str, most: int = MAX_VALUES) -> tuple[Value, ...]:
     found: list[Value] = []
     spelt = number_words(text)
     for kind, pattern, norm in _PATTERNS:
-        if pattern in _SPELT:
-            matches = (match for at in spelt if (match := pattern.match(text, at)))
-        else:
-            matches = pattern.finditer(text)
-        for match in matches:
+        for match in _tried_at(pattern, text, spelt) if pattern in _SPELT else pattern.finditer(text):
             start, end = match.span("n") if kind in _INSIDE and "n" in match.groupdict() else match.span()
             if not any(taken[start:end]):
                 taken[start:end] = b"\1" * (end - start)
                 found.append(Value(kind, norm(match), start, end))
     found.extend(_names(text, taken))
     return tuple(sorted(found, key=lambda v: v.start)[:most])
+
+
+def _tried_at(pattern: re.Pattern[str], text: str, places: list[int]) -> Iterator[re.Match[str]]:
+    return (match for at in places if (match := pattern.match(text, at)))
 
 
 def _names(text: str, taken: bytearray) -> Iterator[Value]:

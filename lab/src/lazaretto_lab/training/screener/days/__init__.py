@@ -23,7 +23,9 @@ HANDS = {
     "sixteenth_day": 0,
 }  # fmt: skip
 """The fold of every hand. The days with a number judged once and do so no longer."""
-UNTESTED = frozenset(f"{name}_day" for name in "eleventh twelfth thirteenth fourteenth fifteenth sixteenth".split())
+UNTESTED = frozenset(
+    f"{name}_day" for name in ["eleventh", "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth"]
+)
 """Hands that are trained on and tested by nobody: trainings are compared on texts that all of them know."""
 ORDERS = frozenset({"order", "mild order", "worm", "secret", "secret request", "persona", "tool"})
 """Kinds of attack that want something done; ``lie`` and ``redirect`` state something."""
