@@ -180,7 +180,10 @@ def measure(amount: float, unit: str) -> str:
 
 _AN_HOUR = rf"(?:1[0-2]|0?[1-9]|{'|'.join(sorted(_HOUR_WORDS, key=len, reverse=True))})(?!\w)"
 _MORNING = r"in the morning|morgens|vormittags|in der früh|du matin|de la mañana|a\.?m\b\.?"
-_LATER = r"in the afternoon|in the evening|at night|nachmittags|abends|de l['’]après-midi|du soir|de la tarde|de la noche|p\.?m\b\.?"
+_LATER = (
+    r"in the afternoon|in the evening|at night|nachmittags|abends|de l['’]après-midi|du soir|de la tarde|de la noche|"
+    r"p\.?m\b\.?"
+)
 _PART_OF_DAY = rf"(?P<morning>{_MORNING})|(?P<later>{_LATER})"
 SPOKEN_TIME = re.compile(
     rf"\b(?:(?P<before>half past|quarter past|quarter to|halb|viertel nach|viertel vor) (?P<h1>{_AN_HOUR})"
