@@ -21,6 +21,8 @@ WRITTEN = {
     "facts_second.jsonl": "24e323d4a99fc55a15dc75003c084f725a0b11c9c0f2037b14cc88ce04bb82b0",
     "facts_third.jsonl": "a92ad80d8750d179bafce4685ff11834aa8a6d028855ab5cfa452f7f6badf8c6",
     "facts_fourth.jsonl": "f01ac94ba55d0458a6d0e8b5fc7419d5632501771710a8f2e93bc95e86686b88",
+    "facts_fifth.jsonl": "0e1bde0996cdc14ffc2042637f5e5e1deb28d410a94a2bd7fc32ce4db24c25a0",
+    "facts_sixth.jsonl": "f2c9ab6b8102579959c280fa11740f380c955854df38d8e5becee4d0bc45f05d",
     "secrets_in_prose.toml": "3f75ca7efc52ade24b796afd736cb27a0c7f562db2a4285f81209dc51d6352de",
     "../../lab/results/everyday/other_hands/list.toml": (
         "064fce8dfd289866488827bb0dd6b073a555a58114c7765d4486f054c2a00807"
@@ -177,6 +179,8 @@ def test_540_pairs_of_six_kinds_in_four_languages() -> None:
         ("facts_second.jsonl", {"event": 80, "restatement": 60, "compatible": 80, "poison": 120}),
         ("facts_third.jsonl", {"event": 80, "restatement": 80, "compatible": 80, "poison": 120}),
         ("facts_fourth.jsonl", {"event": 60, "restatement": 80, "compatible": 60, "poison": 100}),
+        ("facts_fifth.jsonl", {"event": 60, "restatement": 80, "compatible": 60, "poison": 100}),
+        ("facts_sixth.jsonl", {"event": 60, "restatement": 80, "compatible": 60, "poison": 100}),
     ],
 )
 def test_more_pairs_of_four_kinds_by_other_hands(name: str, counts: dict[str, int]) -> None:

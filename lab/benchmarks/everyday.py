@@ -4,7 +4,7 @@
     python lab/benchmarks/everyday.py prompts    # 40 prompts and 20 tool results through the proxy, real clients
     python lab/benchmarks/everyday.py tools      # 30 poisoned descriptions and twins (or tools_second, tools_third)
     python lab/benchmarks/everyday.py facts      # 540 pairs: events, restatements, passages, poison, lies, rules
-    python lab/benchmarks/everyday.py facts_second # more by other hands (facts_third, facts_fourth)
+    python lab/benchmarks/everyday.py facts_second # more by other hands (facts_third, ..., facts_sixth)
     python lab/benchmarks/everyday.py quiet      # 120 more quiet lies and rules (or quiet_third, quiet_fourth)
     python lab/benchmarks/everyday.py peaceful   # the 300 peaceful pairs again, a less trusted source after the user
     python lab/benchmarks/everyday.py day        # 120 honest texts of 20 other trades, 60 attacks, four ways each
@@ -240,6 +240,8 @@ RUNS: dict[str, Callable[[], list[Row]]] = {
     "facts_second": partial(facts, "facts_second"),
     "facts_third": partial(facts, "facts_third"),
     "facts_fourth": partial(facts, "facts_fourth"),
+    "facts_fifth": partial(facts, "facts_fifth"),
+    "facts_sixth": partial(facts, "facts_sixth"),
     "quiet": quiet,
     "peaceful": peaceful,
     "day": day,
