@@ -20,8 +20,7 @@ LISTS = Path(__file__).parents[3] / "tests" / "data"
 EVERYDAY = LISTS.parents[1] / "lab" / "results" / "everyday"
 JUDGING = (
     "everyday_notes.toml", "everyday_prompts.toml", "poisoned_tool_results.toml", "tool_descriptions_poisoned.jsonl",
-    "facts_pairs.jsonl", "facts_third.jsonl", "facts_fourth.jsonl", "facts_fifth.jsonl", "facts_sixth.jsonl",
-    "first_ten_minutes.toml",
+    "facts_pairs.jsonl", "facts_third.jsonl", "facts_fourth.jsonl", "first_ten_minutes.toml",
 )  # fmt: skip
 _WORDS = 7
 STOCK = (
