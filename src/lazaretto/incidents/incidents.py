@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lazaretto.errors import InputError, UnknownItem
+from lazaretto.identity import writer_of
 from lazaretto.incidents.findings import Finding, FindingLog, alike, carries, same_content, why_ruled
 from lazaretto.incidents.grouping import Group, Grouper
 from lazaretto.incidents.records import (
@@ -219,7 +220,7 @@ class Incidents:
             false_alarm=all(log.findings[item].innocent for item in group.findings),
             title=_title(zero, len(items), len(agents)),
             patient_zero=zero.id,
-            brought_by=zero.agent,
+            brought_by=writer_of(facts.seen[zero.id]),
             opened=min(row.time for row in items),
             found=first.time,
             updated=max([first.time, *(entry.time for entry in timeline), *(repair.time for repair in repairs)]),

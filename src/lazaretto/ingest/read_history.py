@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lazaretto.ledger.reader import Tail
-from lazaretto.types import PROCESS, Channel, Event, EventKind, Observation, SourceClass, key_behind
+from lazaretto.types import PROCESS, Channel, Event, EventKind, Observation, SourceClass, is_author, key_behind
 
 if TYPE_CHECKING:
     from lazaretto.ledger import Ledger
@@ -80,17 +80,20 @@ def _log_of(principal: str) -> str:
 
 
 def met_by(principal: str, agent: str, items: Sequence[str], ledger: Ledger) -> tuple[str, ...]:
-    """The given items that an agent, or the key it writes with, wrote, read or was sent."""
+    """The given items that an agent, or the key it writes with, wrote, read or was sent. A key that only uses the name
+    of another agent did not read what that one read."""
     if principal.startswith((PROCESS, "operator:")):
         return tuple(items)
     kinds = (EventKind.SEEN, EventKind.RETRIEVED, EventKind.SENT)
 
     def is_reader(event: Event) -> bool:
         body = event.body or {}
-        met = body.get("to") if event.kind is EventKind.SENT else event.agent
-        return met == agent or (
-            event.kind is not EventKind.SENT and key_behind(body.get("principal", "")) == key_behind(principal)
-        )
+        if event.kind is EventKind.SENT:
+            return bool(body.get("to") == agent)
+        behind = str(body.get("principal") or f"{PROCESS}{event.agent}")
+        return is_author(agent, principal, event.agent, behind) or event.agent == agent == key_behind(
+            principal
+        ).removeprefix("key:")
 
     return tuple(item for item in items if any(map(is_reader, ledger.events(subject=item, kinds=kinds))))
 
