@@ -144,7 +144,7 @@ def is_by_author(by: str, item: Observation) -> bool:
 
 
 def writer_of(item: Observation) -> str:
-    """An item's writer as people are told: the name, and who is behind it where nobody vouches for that name."""
+    """An item's writer for people to read: the name, and who is behind it where nobody vouches for that name."""
     behind = key_behind(principal_of(item))
     vouched = behind == f"{ProvedBy.KEY.value}:{item.agent}" or is_author(item.agent, behind, item.agent, "")
     return item.agent if vouched else f"{item.agent} ({behind})"
