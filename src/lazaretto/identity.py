@@ -10,9 +10,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lazaretto.errors import Forbidden, NotYours
-from lazaretto.names import look_of
-from lazaretto.types import OPEN_PROXY, Observation, SourceClass, claimed_name, principal_of
+from lazaretto.errors import Forbidden, InputError, NotYours
+from lazaretto.names import check_name, look_of
+from lazaretto.types import (
+    MACHINE,
+    OPEN_PROXY,
+    Observation,
+    SourceClass,
+    claimed_name,
+    is_author,
+    key_behind,
+    principal_of,
+)
 
 OWN_WORDS = (SourceClass.AGENT_MESSAGE, SourceClass.MODEL_INFERENCE)
 """Sources that every agent may claim: its own words."""
@@ -105,6 +114,13 @@ class Identity:
         return bool(named) or behind == own or behind.startswith(f"{own}/")
 
 
+def check_person(name: object, field: str = "by", *, empty: bool = False) -> str:
+    """``check_name`` of who signs a decision. The guard's own name is refused: what it signs is no person's word."""
+    if name == MACHINE:
+        raise InputError(field, f"{name!r} means the guard itself", "Sign with the person's name")
+    return check_name(name, field, printable=True, empty=empty)
+
+
 def require_not_own(caller: Identity | None, by: str, cleared: Iterable[Observation]) -> None:
     """The question before anything is cleared, whichever way: ``NotYours`` for an item that the caller wrote.
 
@@ -120,6 +136,18 @@ def is_own(caller: Identity | None, by: str, item: Observation) -> bool:
     """Whether the caller, or who signs, wrote an item. A name counts in every spelling that a reader takes for it."""
     signed = bool(by) and look_of(by) in map(look_of, _writers(item))
     return signed or (caller is not None and caller.wrote(item))
+
+
+def is_by_author(by: str, item: Observation) -> bool:
+    """Whether the name that signed a decision is that of an item's author: of its agent, or of the key behind it."""
+    return bool(by) and any(is_own(Identity(kind, by), by, item) for kind in (ProvedBy.KEY, ProvedBy.MCP))
+
+
+def writer_of(item: Observation) -> str:
+    """An item's writer for people to read: the name, and who is behind it where nobody vouches for that name."""
+    behind = key_behind(principal_of(item))
+    vouched = behind == f"{ProvedBy.KEY.value}:{item.agent}" or is_author(item.agent, behind, item.agent, "")
+    return item.agent if vouched else f"{item.agent} ({behind})"
 
 
 def _writers(item: Observation) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lazaretto.cases.library import CaseLibrary, NearDuplicateIndex, normal, read_case, starter_cases
-from lazaretto.cases.records import Case
+from lazaretto.cases.records import Case, Label
 from lazaretto.errors import InputError
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.reader import Tail
@@ -258,8 +258,10 @@ class Casebook:
         left = tuple(key for key in base.cases if key not in gone)
         item_of = {case.id: item for item, case in lessons.items() if case is not None and case.id not in left}
         offered = [case for case in lessons.values() if case is not None and case.id in item_of]
-        kept, merged, refused = self._screened(left, offered, admit)
+        overruled = self._overruled(left, offered)
+        kept, merged, refused = self._screened([key for key in left if key not in overruled], offered, admit)
         added = {key: case for key, case in kept.items() if key in item_of}
+        left = tuple(key for key in left if overruled.get(key) not in added)
         version = base.name
         if added or len(left) < len(base.cases):
             reason = f"{len(added)} learnt, {len(base.cases) - len(left)} withdrawn by the loop"
@@ -268,6 +270,16 @@ class Casebook:
             self._ledger.append([Draft(EventKind.NOTED, _SUBJECT, by, {"what": "read", "read": read})])
             self.refresh()
         return Intake(version, tuple(added), tuple(merged), tuple(refused))
+
+    def _overruled(self, base: Sequence[str], offered: Sequence[Case]) -> dict[str, str]:
+        """Learnt cases called safe that are nearly the same as one called unsafe now, with the id of that one: the word
+        on a twin keeps no later finding out."""
+        index = NearDuplicateIndex()
+        for key in base:
+            if key in self._cases and key not in self._shipped and self._cases[key].label is Label.SAFE:
+                index.add(key, self._cases[key].words)
+        unsafe = (case for case in offered if case.label is Label.UNSAFE)
+        return {match.key: case.id for case in unsafe if (match := index.find(case.words)) is not None}
 
     def follow_erasures(self) -> None:
         """Erase the cases that were made from items which are erased by now, and from no other."""

@@ -34,6 +34,7 @@ T = TypeVar("T")
 TRIES = 3
 _PAUSE_S = 0.05
 _MAX_ERROR = 500
+UNKNOWN_THERE = "another value stands there by now, which nobody judged"
 
 
 class Outbox:
@@ -155,6 +156,9 @@ class Outbox:
     async def _write(self, store: ExternalStore, state: RefState) -> WrittenBack:
         ref, item = state.ref, state.wanted or state.there
         try:
+            standing = await _called(store.get, ref.namespace, ref.key)
+            if standing is not None and not await asyncio.to_thread(self._is_known, state, standing):
+                raise InputError("value", UNKNOWN_THERE, "Import or reconcile the record, then it is written")
             if state.wanted:
                 wanted = await asyncio.to_thread(self._ledger.item, state.wanted)
                 await _tried(store.put, ref.namespace, ref.key, value_of(wanted))
@@ -168,6 +172,12 @@ class Outbox:
         draft = ref_draft("stored" if state.wanted else "removed", item, ref)
         await asyncio.to_thread(self._ledger.append, [draft])
         return WrittenBack(ref, item, "put" if state.wanted else "deleted")
+
+    def _is_known(self, state: RefState, value: Any) -> bool:
+        """Whether a value in a store is a version of the record that was judged. Another one belongs to nobody here."""
+        ids = [item for item in {state.there, state.wanted, state.newest, state.owner} if item]
+        versions = self._ledger.items(ids=ids, any_state=True, limit=None) if ids else []
+        return any(agrees(item, value) for item in versions)
 
     def _note_failure(self, item: str, ref: Ref, why: str) -> bool:
         if self._ledger.last_failure(ref) == why:

@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import itertools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -32,6 +32,7 @@ from lazaretto.gates.protocol import (
     GateContext,
     SecondLook,
 )
+from lazaretto.identity import is_by_author
 from lazaretto.ledger import Fingerprint, Ledger
 from lazaretto.ledger.reader import standing_events
 from lazaretto.picture_worker.opener import Opened
@@ -41,7 +42,7 @@ from lazaretto.pictures.words import IN_PIXELS
 from lazaretto.policy import CLOSED, RulingWord, read_settings
 from lazaretto.reading.normalization import fold, fold_bare, same_but_for_typing
 from lazaretto.reading.views import decoded_whole
-from lazaretto.types import Channel, Cost, EventKind, Evidence, Observation, Ruling, SourceClass, Verdict
+from lazaretto.types import MACHINE, Channel, Cost, EventKind, Evidence, Observation, Ruling, SourceClass, Verdict
 
 # Entries of the block list: fingerprints of an item, the ruling, and the sources for which it holds.
 #
@@ -244,7 +245,8 @@ class BlocklistGate:
     def _verdict(self, observation: Observation, context: GateContext, again: bool = False) -> Verdict:
         started = time.perf_counter()
         found = self._look_up(observation, context, again)
-        word, match = _word(found), _match(found, self.settings)
+        word = _word(found, lambda entry: _speaks_of(entry, observation, context.ledger))
+        match = _match(found, self.settings)
         cost = Cost(ms=(time.perf_counter() - started) * 1000)
         if word is not None:
             return self._vouched(observation, word, context, cost)
@@ -444,15 +446,37 @@ class _Found:
         return [entry for entry in self.known if entry.key == f"{key[0]}:{key[1]}"]
 
 
-def _word(found: _Found) -> tuple[str, Entry] | None:
-    """A person's decision that the whole item is fine, and by which fingerprint it was found."""
+def _word(found: _Found, speaks_of: Callable[[Entry], bool]) -> tuple[str, Entry] | None:
+    """A person's decision that the whole item is fine, and by which fingerprint it was found. ``speaks_of``: whether an
+    entry's person saw such an item, and may clear it."""
     keys = found.pair or found.alone or found.shown
     for rule, key in keys:
         if rule in (EXACT, NEAR, FILE, SEEN):
             for entry in found.under((rule, key)):
-                if entry.cleared:
+                if entry.cleared and speaks_of(entry):
                     return rule, entry
     return None
+
+
+def _speaks_of(entry: Entry, item: Observation, ledger: Ledger) -> bool:
+    """Whether the person who cleared an entry's item saw the same data beside the words, and is not the author of this
+    one: nobody clears their own, by a copy neither."""
+    if entry.item == item.id:
+        return True
+    seen = next(iter(ledger.items(ids=[entry.item], any_state=True, limit=None)), None)
+    if seen is not None and (seen.fields, seen.value) != (item.fields, item.value):
+        return False
+    return not is_by_author(_signer(entry.item, ledger), item)
+
+
+def _signer(item: str, ledger: Ledger) -> str:
+    """The person whose word on an item is the last; empty where none signed."""
+    words = list(standing_events(ledger, (EventKind.LABELLED, EventKind.RELEASED), subject=item))
+    body = next((body for event in reversed(words) if (body := event.body or {}).get("by") != MACHINE), {})
+    if receipt := body.get("receipt"):  # the repair that released it says by whom
+        repaired = ledger.events(subject=str(receipt), kinds=(EventKind.REPAIRED,), limit=1)
+        body = next((event.body or {} for event in repaired), {})
+    return str(body.get("by", ""))
 
 
 def _match(found: _Found, settings: BlocklistSettings) -> Match | None:
@@ -511,6 +535,8 @@ def persons_decision(text: str, image: bytes | None, context: GateContext) -> tu
             keys += seen_key(opened(image, context.limits))
     wanted = [f"{rule}:{key}" for rule, key in keys]
     found = [read(row, context.ledger) for row in context.ledger.find_fingerprints(KIND, wanted)] if wanted else []
+    bare = Observation("", Channel.MESSAGE, text, id="")
+    found = [entry for entry in found if not entry.cleared or _speaks_of(entry, bare, context.ledger)]
     for rule, key in keys:
         there = [entry for entry in found if entry.key == f"{rule}:{key}" and (entry.cleared or entry.whom is None)]
         if there and not (there[0].cleared and rule == FOLDED):

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from lazaretto.gates.protocol import GateContext
+from lazaretto.names import look_of
 from lazaretto.policy import CLOSED, RulingWord, read_settings
 from lazaretto.types import Channel, Evidence, Observation, Ruling, SourceClass, Verdict
 
@@ -27,7 +28,7 @@ class ProtectedSettings:
     __pydantic_config__ = CLOSED
     keys: Annotated[
         tuple[str, ...],
-        Field(description="Protected keys; * stands for anything. Case, / : and spaces make no difference."),
+        Field(description="Protected keys; * stands for anything. Case, signs and look-alike letters do not matter."),
     ] = (
         "system", "system.*", "system_prompt", "*.system_prompt", "identity", "identity.*", "*.identity",
         "role", "roles", "*.role", "*.roles", "permissions", "*.permissions", "privileges", "*.privileges",
@@ -49,18 +50,19 @@ class ProtectedGate:
 
     def __init__(self, settings: ProtectedSettings) -> None:
         self.settings = settings
-        self._patterns = tuple(plain_key(pattern) for pattern in settings.keys)
+        self._patterns = tuple(tuple(map(read, settings.keys)) for read in (plain_key, key_look))
 
     async def examine(self, observation: Observation, context: GateContext) -> Verdict:
         """A protected key, written from a source that may not: the writer's own, or one it was made from."""
-        key = plain_key(observation.key)
-        if not key or not any(fnmatchcase(key, pattern) for pattern in self._patterns):
+        named = dict.fromkeys((observation.key, observation.ref.key if observation.ref else ""))
+        key = next((name for name in named if self._is_protected(name)), "")
+        if not key:
             return Verdict(self.name, observation.id, Ruling.ALLOW, 0.02, (0.0, 0.2), "not_protected")
         foreign = self._foreign(observation, context)
         if foreign is None:
             return Verdict(self.name, observation.id, Ruling.ALLOW, 0.05, (0.0, 0.3), "may_write")
-        words = f"The key {observation.key!r} is protected; {foreign.value} may not write it."
-        evidence = Evidence("match", words, {"key": observation.key, "source": foreign.value})
+        words = f"The key {key!r} is protected; {foreign.value} may not write it."
+        evidence = Evidence("match", words, {"key": key, "source": foreign.value})
         return Verdict(
             self.name,
             observation.id,
@@ -70,6 +72,14 @@ class ProtectedGate:
             "protected_key",
             (evidence,),
             ("ASI03", "ASI06"),
+        )
+
+    def _is_protected(self, key: str) -> bool:
+        read = (plain_key(key), key_look(key))
+        return bool(read[0]) and any(
+            fnmatchcase(name, pattern)
+            for name, patterns in zip(read, self._patterns, strict=True)
+            for pattern in patterns
         )
 
     def _foreign(self, observation: Observation, context: GateContext) -> SourceClass | None:
@@ -85,6 +95,15 @@ class ProtectedGate:
 def plain_key(key: str) -> str:
     """A key as it is compared: folded, its parts parted by dots."""
     return re.sub(r"[\s/:]+", ".", unicodedata.normalize("NFKC", key).casefold().strip()).strip(".")
+
+
+def key_look(key: str) -> str:
+    """A key as people and models read it: its parts parted by dots, each in plain letters without signs between."""
+    parts = _PARTED.sub(".", unicodedata.normalize("NFKC", key)).strip(".")
+    return _PART.sub(lambda part: look_of(part[0]), parts)
+
+
+_PARTED, _PART = re.compile(r"[^\w.*?\[\]!-]+"), re.compile(r"[^.*?\[\]!]+")
 
 
 def make(settings: Mapping[str, Any]) -> ProtectedGate:

@@ -475,7 +475,7 @@ class Recorder:
             raise InputError("success", f"is {success!r}", "Give True, False or None")
         claimed: tuple[str, ...] = ()
         if rests_on is None:
-            items = self._read_history.before_decision(name)
+            items = self._read_history.before_decision(name, principal or "")
         else:
             items = check_ids(rests_on, "rests_on", limits.max_results, "limits.max_results")
             if principal is not None:

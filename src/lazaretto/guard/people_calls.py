@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from lazaretto.errors import InputError, NotYours, RepairRefused
 from lazaretto.guard.core import MAX_REASON, Core
 from lazaretto.guard.repairs import Repairs
-from lazaretto.identity import Identity
+from lazaretto.identity import Identity, check_person
 from lazaretto.incidents.records import HeldItem, Incident, State
 from lazaretto.ingest.raw_input import read_text
 from lazaretto.learn.lessons import SCREENED, ContactQueue
@@ -44,7 +44,7 @@ class PeopleCalls:
         ``by``: the person, kept with the reason; ``caller``: as in ``repairs.apply``. ``NotYours`` where either would
         release something of its own; a copy of its own waits for others.
         """
-        person = check_name(by, "by", printable=True) if by else ""
+        person = check_person(by) if by else ""
         why = f"{reason} (released by {person})".strip() if person else reason
         options: dict[str, Any] = {"reason": why, "descendants": descendants}
         seen = check_name(item, "item", printable=True)
@@ -69,7 +69,7 @@ class PeopleCalls:
 
         ``NotYours`` if ``by``, or the ``caller`` of a server, would clear an item it wrote itself.
         """
-        person = check_name(by, "by", printable=True)
+        person = check_person(by)
         event = await self._core.in_store_thread(self._core.labels.label, item, label, person, caller)
         await self._core.outbox.write_back()
         return event
@@ -85,7 +85,7 @@ class PeopleCalls:
         ``RepairRefused`` if it was taken back already, another decision about the item was made since, or the item
         was erased. ``NotYours`` if ``by`` or ``caller`` would take back a label *harmful* on an item of its own.
         """
-        person = check_name(by, "by", printable=True)
+        person = check_person(by)
         done = await self._core.in_store_thread(self._core.withdrawals.withdraw, decision, person, caller)
         await self._core.outbox.write_back()
         return done
@@ -95,12 +95,12 @@ class PeopleCalls:
 
         Called the other way round, it takes the decision back.
         """
-        person = check_name(by, "by", printable=True)
+        person = check_person(by)
         await self._core.in_store_thread(self._core.labels.settle, keep, over, person, caller)
 
     async def appeal(self, item: str, reason: str, *, by: str) -> Event:
         """Record that the ruling on an item is disputed; it stays until a person labels or releases the item."""
-        words, person = read_text(reason, MAX_REASON), check_name(by, "by", printable=True)
+        words, person = read_text(reason, MAX_REASON), check_person(by)
         return await self._core.in_store_thread(self._core.labels.appeal, item, words, person)
 
     async def audit(self, text: str = "", *, image: bytes | None = None, description: str = "") -> dict[str, Any]:
@@ -136,7 +136,7 @@ class PeopleCalls:
         """Remove the content of an item or a decision for good; that it was there, why it went and ``by`` whom stays
         recorded. Its record in a joined store goes first (``stores.join``); if that store cannot be reached, nothing is
         erased."""
-        person, outbox = check_name(by, "by", printable=True) if by else "", self._core.outbox
+        person, outbox = check_person(by) if by else "", self._core.outbox
         found = await self._core.in_store_thread(self._recorded, check_name(item, "item"))
         if found is not None:
             await outbox.take_out(found)

@@ -9,7 +9,7 @@ from typing import Any
 from lazaretto.errors import RepairRefused
 from lazaretto.guard.core import MAX_REASON, Core
 from lazaretto.guard.telemetry import now
-from lazaretto.identity import Identity, require_not_own
+from lazaretto.identity import Identity, check_person, require_not_own
 from lazaretto.ingest.raw_input import RawInput, read_observation, read_text
 from lazaretto.names import check_name
 from lazaretto.provenance.taint_rulings import acts, log_acts
@@ -104,7 +104,7 @@ class Repairs:
     async def accept(self, name: str, *, by: str, seen: str = "", caller: Identity | None = None) -> Receipt:
         """Apply a proposal. ``seen`` is that of the ``ProposedRepair`` a person looked at: if the plan is a different
         one by now, it is refused. ``caller``: as in ``apply``."""
-        person = check_name(by, "by", printable=True)
+        person = check_person(by)
         found = await self.proposal(name)
         if not found.plan.steps:
             raise RepairRefused(f"{name} has nothing to do any more; dismiss it")
@@ -115,12 +115,13 @@ class Repairs:
 
     async def dismiss(self, name: str, *, by: str, reason: str = "", caller: Identity | None = None) -> None:
         """Dismiss a proposal: it waits no longer, and is not made again. Held items stay held."""
-        person, words = check_name(by, "by", printable=True), read_text(reason, MAX_REASON)
+        person, words = check_person(by), read_text(reason, MAX_REASON)
         asked = check_name(name, "proposal", printable=True)
 
         def work() -> None:
             found = proposals.find(asked, self._core.ledger)
-            require_not_own(caller, person, [self._core.ledger.item(found.origin)])
+            kept = list(dict.fromkeys((found.origin, *found.actions)))  # all of it stays as it is
+            require_not_own(caller, person, self._core.ledger.items(ids=kept, any_state=True, limit=None))
             drafts = proposals.closing(asked, "dismissed", person, words)
             self._core.ledger.append(drafts)
             log_acts(drafts)
@@ -202,5 +203,5 @@ class Repairs:
 def _signer(by: str, caller: Identity | None) -> str:
     """The name to record with a repair: of who signs it, else of a server's caller; empty in code that names nobody."""
     if by:
-        return check_name(by, "by", printable=True)
+        return check_person(by)
     return caller.name if caller is not None else ""

@@ -9,7 +9,7 @@ from lazaretto.actions.classes import Tool
 from lazaretto.actions.records import Asked, Authorization
 from lazaretto.errors import InputError
 from lazaretto.guard.core import Core
-from lazaretto.identity import Identity
+from lazaretto.identity import Identity, check_person
 from lazaretto.ingest.raw_input import RawInput
 from lazaretto.names import check_name, check_principal
 from lazaretto.types import Channel, Decision, Draft, Observation, SourceClass
@@ -89,7 +89,7 @@ class Approvals:
 
         Nobody agrees to a call of their own: ``NotYours``. ``caller`` is who proved to be behind a request.
         """
-        name, person = check_name(token, "token", printable=True), check_name(by, "by", printable=True)
+        name, person = check_name(token, "token", printable=True), check_person(by)
         if not isinstance(agree, bool):
             raise InputError("agree", f"is {agree!r}", "Give True or False")
         return await self._core.in_store_thread(self._core.actions.answer, name, agree, person, caller)
@@ -106,7 +106,7 @@ class Approvals:
         if isinstance(tokens, str) or not 0 < len(tokens) <= MOST_TOGETHER:
             raise InputError("tokens", f"is no list of 1 to {MOST_TOGETHER} tokens", "Give those of one task")
         names = tuple(dict.fromkeys(check_name(token, "tokens", printable=True) for token in tokens))
-        person = check_name(by, "by", printable=True)
+        person = check_person(by)
         if not isinstance(agree, bool):
             raise InputError("agree", f"is {agree!r}", "Give True or False")
         return await self._core.in_store_thread(self._core.actions.answer_all, names, agree, person, caller)
@@ -121,5 +121,5 @@ class Approvals:
         ``by`` is a person, or ``tool:NAME`` of a tool that the policy names under ``actions.verifiers``. Nobody
         endorses a value that they brought in: ``NotYours``. ``caller`` is who proved to be behind a request.
         """
-        person = check_name(by, "by", printable=True)
+        person = check_person(by)
         return await self._core.in_store_thread(self._core.actions.endorse, value, purpose, person, caller)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lazaretto.errors import InputError, UnknownItem
+from lazaretto.identity import writer_of
 from lazaretto.incidents.findings import Finding, FindingLog, alike, carries, same_content, why_ruled
 from lazaretto.incidents.grouping import Group, Grouper
 from lazaretto.incidents.records import (
@@ -211,15 +212,16 @@ class Incidents:
         reached = [self._item(facts, i, group) for i in reach.items if i in facts.seen and i not in inside]
         last = max(log.findings[item].seq for item in group.findings)
         zero = next(row for row in items if row.id == group.patient_zero)
+        writer = writer_of(facts.seen[zero.id])
         agents = self._agents(reach, items, zero, last)
         repairs = self._repairs({*infected, *reach.items})
         return Incident(
             id=incident_id(group.findings[0]),
             state=self._state(group, items, reached, (last, facts.judged)),
             false_alarm=all(log.findings[item].innocent for item in group.findings),
-            title=_title(zero, len(items), len(agents)),
+            title=_title(zero, writer, len(items), len(agents)),
             patient_zero=zero.id,
-            brought_by=zero.agent,
+            brought_by=writer,
             opened=min(row.time for row in items),
             found=first.time,
             updated=max([first.time, *(entry.time for entry in timeline), *(repair.time for repair in repairs)]),
@@ -404,12 +406,12 @@ def _standing(state: ItemState, finding: Finding | None, channel: Channel) -> st
     return "in recall" if channel is Channel.MEMORY else "not a memory"
 
 
-def _title(zero: IncidentItem, items: int, agents: int) -> str:
+def _title(zero: IncidentItem, writer: str, items: int, agents: int) -> str:
     what = "picture" if zero.image and not zero.text else zero.channel
     text = " ".join(zero.text.split())
     quote = f" “{text[:60]}{'…' if len(text) > 60 else ''}”" if text else ""
     counts = f"{items} item{'s' * (items != 1)}, {agents} agent{'s' * (agents != 1)}"
-    return f"{what}{quote} by {zero.agent or 'unknown'}: {counts}"
+    return f"{what}{quote} by {writer or 'unknown'}: {counts}"
 
 
 def _timeline_entry(event: Event) -> TimelineEntry:

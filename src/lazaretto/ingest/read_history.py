@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lazaretto.ledger.reader import Tail
-from lazaretto.types import PROCESS, Channel, Event, EventKind, Observation, SourceClass, key_behind
+from lazaretto.types import PROCESS, Channel, Event, EventKind, Observation, SourceClass, is_author, key_behind
 
 if TYPE_CHECKING:
     from lazaretto.ledger import Ledger
@@ -80,17 +80,20 @@ def _log_of(principal: str) -> str:
 
 
 def met_by(principal: str, agent: str, items: Sequence[str], ledger: Ledger) -> tuple[str, ...]:
-    """The given items that an agent, or the key it writes with, wrote, read or was sent."""
+    """The given items that an agent, or the key it writes with, wrote, read or was sent. A key that only uses the name
+    of another agent did not read what that one read."""
     if principal.startswith((PROCESS, "operator:")):
         return tuple(items)
     kinds = (EventKind.SEEN, EventKind.RETRIEVED, EventKind.SENT)
 
     def is_reader(event: Event) -> bool:
         body = event.body or {}
-        met = body.get("to") if event.kind is EventKind.SENT else event.agent
-        return met == agent or (
-            event.kind is not EventKind.SENT and key_behind(body.get("principal", "")) == key_behind(principal)
-        )
+        if event.kind is EventKind.SENT:
+            return bool(body.get("to") == agent)
+        behind = str(body.get("principal") or f"{PROCESS}{event.agent}")
+        return is_author(agent, principal, event.agent, behind) or event.agent == agent == key_behind(
+            principal
+        ).removeprefix("key:")
 
     return tuple(item for item in items if any(map(is_reader, ledger.events(subject=item, kinds=kinds))))
 
@@ -107,7 +110,8 @@ class ReadHistory:
         self._read: defaultdict[str, Readings] = defaultdict(dict)
         self._since_decision: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self._since_sweep = 0
-        self._written: dict[str, _Written] = {}
+        self._written: dict[tuple[str, str], _Written] = {}
+        """By log, and by the key behind the item."""
         self._principals: defaultdict[str, dict[str, None]] = defaultdict(dict)
         """Agent's name -> the principals that used it and may use others."""
 
@@ -115,31 +119,35 @@ class ReadHistory:
         """The items that the agent read within the window, under this name or with the key that writes now."""
         with self._lock:
             self._follow()
-            mine = self._in_mind(agent)
-            key = _log_of(principal_body(principal).get("principal", ""))
+            behind = principal_body(principal).get("principal", "")
+            mine, key = self._in_mind(agent, behind), _log_of(behind)
             if key not in self._read:
                 return mine
-            also = self._in_mind(key)
+            also = self._in_mind(key, behind)
             read, linked = dict.fromkeys((*mine.read, *also.read)), dict.fromkeys((*mine.links, *also.links))
             return RecentReads(tuple(read), tuple(linked))
 
-    def _in_mind(self, reader: str) -> RecentReads:
+    def _in_mind(self, reader: str, behind: str) -> RecentReads:
+        """The reads of one log. Its last item stands for those before it only to the same key: another one may have
+        used the name."""
         log, now = self._read[reader], time.time()
         start = now - self._window_s
         while log and next(iter(log.values()))[0] < start:
             del log[next(iter(log))]
         read = [(item, seq) for item, (moment, seq) in log.items() if moment >= start]
-        items, last = tuple(item for item, _ in read), self._written.get(reader)
+        items, last = tuple(item for item, _ in read), self._written.get((reader, behind))
         if last is None or last.time < start or last.since < start - self._window_s:
             return RecentReads(items, items)
         newer = tuple(item for item, seq in read if seq > last.seq)
         return RecentReads(items, newer if len(newer) == len(items) else (last.item, *newer))
 
-    def before_decision(self, agent: str) -> tuple[str, ...]:
-        """The items that the agent read since its last reported decision, the most recent ``max_sources``."""
+    def before_decision(self, agent: str, principal: str = "") -> tuple[str, ...]:
+        """The items that the agent read since its last reported decision, the most recent ``max_sources``. Those of a
+        key are what that key read and was sent, under any name: what another read under its name is not its own."""
+        behind = principal_body(principal).get("principal", "")
         with self._lock:
             self._follow()
-            return tuple(self._since_decision.get(agent, ()))
+            return tuple(self._since_decision.get(_log_of(behind) if behind else agent, ()))
 
     def _follow(self) -> None:
         for event in self._tail.new():
@@ -172,10 +180,10 @@ class ReadHistory:
             for reader in (to, *map(_log_of, self._principals.get(to, ()))):
                 self._add(reader, event)
         elif event.kind is EventKind.REPORTED and "action" not in body:  # a call ends no decision
-            self._since_decision.pop(event.agent, None)
+            self._since_decision.pop(_log_of(principal) if principal else event.agent, None)
         elif event.kind is EventKind.INFLUENCED and "sources" in body:
             for writer in (event.agent, *([_log_of(principal)] if principal else ())):
-                self._note_written(writer, event, body["sources"])
+                self._note_written(writer, principal, event, body["sources"])
 
     def _note_name(self, agent: str, principal: str) -> None:
         used = self._principals[agent]
@@ -184,13 +192,13 @@ class ReadHistory:
         if len(used) > _MOST_PRINCIPALS:
             del used[next(iter(used))]
 
-    def _note_written(self, writer: str, event: Event, sources: list[str]) -> None:
-        log, last = self._read[writer], self._written.get(writer)
+    def _note_written(self, writer: str, behind: str, event: Event, sources: list[str]) -> None:
+        log, last = self._read[writer], self._written.get((writer, behind))
         moments = [log[item][0] for item in sources if item in log]
         if last is not None and last.item in sources:
             moments.append(last.since)
         since = min(moments, default=event.time)
-        self._written[writer] = _Written(event.subject, event.time, event.seq, since)
+        self._written[writer, behind] = _Written(event.subject, event.time, event.seq, since)
 
     def _add(self, agent: str, event: Event) -> None:
         log, since = self._read[agent], self._since_decision[agent]

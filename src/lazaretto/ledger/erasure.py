@@ -159,10 +159,19 @@ def erase_before(connection: sa.Connection, linker: Linker, namespace: str, befo
     """Erase some of the items and decisions recorded before a moment; an empty answer says that none is left."""
     head = lock_head(connection, namespace)
     assert head is not None
+    ruled = events.alias()
+    # a record of another store brings its own time; when it was first ruled on is known
+    first_ruled = (
+        sa.select(sa.func.min(ruled.c.time))
+        .where(ruled.c.tenant == head[0], ruled.c.subject == events.c.subject)
+        .where(ruled.c.kind == EventKind.RULED.value)
+        .scalar_subquery()
+    )
     old = connection.execute(
         sa.select(events.c.subject)
         .where(events.c.tenant == head[0], events.c.time < before, events.c.body.is_not(None))
         .where(events.c.kind.in_([EventKind.SEEN.value, EventKind.REPORTED.value]))
+        .where(sa.func.coalesce(first_ruled, events.c.time) < before)
         .order_by(events.c.seq)
         .limit(RETAIN_CHUNK)
     )

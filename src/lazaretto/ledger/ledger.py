@@ -456,9 +456,16 @@ class Ledger(LedgerReader):
         """Read an exported namespace into the store at ``url``, verifying every link: all of it or nothing.
 
         With ``keys`` all of it must be signed, as for ``verify``; a file without signatures is then refused, unless
-        ``unsigned``. ``imported`` of the ledger has the result.
+        ``unsigned``. ``imported`` of the ledger has the result. A namespace that belongs to another's record
+        (``PARTS``) has to be proved by one of ``keys``, ``head`` and ``checkpoints``: the file alone names its owner.
         """
         importer = transfer.Importer(Path(path), keys, head, checkpoints, unsigned=unsigned)
+        owner, _, part = importer.head.namespace.rpartition(".")
+        if owner and part in PARTS and not (head or checkpoints) and (unsigned or not keys):
+            words = f"{path} says it is the {part} namespace of {owner!r}, and nothing proves it"
+            raise InputError(
+                "path", words, "Give a head of it that was kept, its checkpoints, or the key that signed it"
+            )
         ledger = cls.open(url, importer.head.namespace)
         try:
             ledger._store.transact(importer.run)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lazaretto.identity import writer_of
 from lazaretto.types import PROCESS, EventKind
 
 if TYPE_CHECKING:
@@ -71,7 +72,9 @@ def suspects(ledger: Ledger, graph: ProvenanceGraph, limit: int = 10) -> tuple[S
         found.append(Suspect(item, "", times[item], len(uses[item]), worked[item], chance, left, voices))
         if len(found) == limit:
             break
-    writers = {item.id: item.agent for item in ledger.items(ids=[s.item for s in found], any_state=True, limit=None)}
+    writers = {
+        item.id: writer_of(item) for item in ledger.items(ids=[s.item for s in found], any_state=True, limit=None)
+    }
     return tuple(replace(suspect, agent=writers.get(suspect.item, "")) for suspect in found)
 
 

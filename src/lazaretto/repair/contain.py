@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from lazaretto.identity import OWN_WORDS
 from lazaretto.ledger import Ledger
 from lazaretto.ledger.reader import standing_events
 from lazaretto.models.record_embedding import embed, tags_block
@@ -38,6 +39,7 @@ from lazaretto.types import (
     RepairPlan,
     RepairStep,
     new_id,
+    same_author,
 )
 
 ISOLATE_HOPS, REWRITE_HOPS = 3, 6
@@ -134,6 +136,7 @@ class Contain:
         put_right = view.correction(request.item, tainted) if reached.items else None
         ordered = bool(recorded_spans(request.item, view.ledger))
         states = view.ledger.states(tainted)
+        origin = view.ledger.item(request.item)
         steps: list[RepairStep] = []
         left: dict[str, str] = {}
         screened = 0
@@ -142,12 +145,13 @@ class Contain:
             if state.erased or state.superseded_by:
                 continue
             sources = {s: derived for s, derived in view.graph.came_from(item).items() if s in tainted}
-            support = independent_share(item, tainted, view) if hops else 0.0
+            text = view.ledger.item(item)
+            own_witness = not hops or _made_by_its_writer(text, origin)
+            support = 0.0 if own_witness else independent_share(item, tainted, view)
             own = recorded_risk(item, view.ledger) or 0.0
             risk = max(own, origin_risk * (1 - support))
             urgency = priority(risk, spread_at(hops, deepest), 1 - support)
             vouched = bool(hops) and called_benign(item, view.ledger)
-            text = view.ledger.item(item)
             wrong = put_right(text) if put_right and hops and not vouched and text.text else None
             plainly = [correction for correction in wrong or () if correction.plain]
             if wrong and not plainly:
@@ -187,6 +191,11 @@ class Contain:
         return RepairPlan(
             self.name, request.item, tuple(steps), request.reason, tuple(a.id for a in reached.agents), price, left
         )
+
+
+def _made_by_its_writer(item: Observation, origin: Observation) -> bool:
+    """Whether who wrote the poison in their own words wrote this too: the other roots that they name prove nothing."""
+    return origin.source in OWN_WORDS and same_author(item, origin)
 
 
 VOUCHED = "a person called it benign: cut loose"

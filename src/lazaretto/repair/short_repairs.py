@@ -10,7 +10,7 @@ from pydantic import Field
 from lazaretto.errors import RepairRefused, UnknownItem
 from lazaretto.ledger import ItemState
 from lazaretto.repair.protocol import RepairRequest, RepairView, hops_of
-from lazaretto.types import COPY_OF, EventKind, RepairPlan, RepairStep, Ruling
+from lazaretto.types import COPY_OF, EventKind, Observation, RepairPlan, RepairStep, Ruling, same_author
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +134,26 @@ class Rollback:
 
     def plan(self, request: RepairRequest, view: RepairView) -> RepairPlan:
         """One ``remove`` step per entry, newest first."""
-        agent = view.ledger.item(request.item).agent
-        held = view.ledger.items(agent=agent, limit=self.entries)
+        origin = view.ledger.item(request.item)
+        newest = _newest_of(origin, self.entries, view)
         return RepairPlan(
             repair=self.name,
             origin=request.item,
-            steps=tuple(RepairStep(memory.id, "remove") for memory in held),
+            steps=tuple(RepairStep(memory.id, "remove") for memory in newest),
             reason=request.reason,
-            agents=(agent,),
+            agents=(origin.agent,),
         )
+
+
+def _newest_of(written: Observation, entries: int, view: RepairView) -> list[Observation]:
+    """The newest items of an item's writer. The name alone is not the writer: another key may use it, too."""
+    asked = entries
+    while True:
+        found = view.ledger.items(agent=written.agent, limit=asked)
+        own = [item for item in found if same_author(written, item)][:entries]
+        if len(own) == entries or len(found) < asked:
+            return own
+        asked *= 4
 
 
 # Sweep: content that was removed in one place is looked for in all others.

@@ -19,9 +19,12 @@ from lazaretto.ledger.verify import Verification
 from lazaretto.types import Head, SourceClass, plain
 
 router = APIRouter(tags=["service"], responses=ERRORS)
-SECRETS = ("api_key", "token", "password", "secret", "headers")
-"""Settings whose values stay here."""
+SECRETS = ("key", "apikey", "token", "password", "secret", "headers")
+"""Settings whose values stay here, by the last word of their names; a key alone is none."""
 _LOGIN = re.compile(r"://[^/@\s]+@")
+_WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+")
+_ASKED = re.compile(r"([?&])([^=&#\s]+)=([^&#\s]+)")
+"""A name and its value in an address."""
 
 
 @router.get("/healthz", response_model=Health)
@@ -112,7 +115,17 @@ async def roll_back(body: RollbackBody, guard: TheGuard, caller: Admin) -> Respo
 
 def _without_secrets(data: Any) -> Any:
     if isinstance(data, dict):
-        return {name: "***" if name in SECRETS and value else _without_secrets(value) for name, value in data.items()}
+        return {name: "***" if _is_secret(name) and value else _without_secrets(value) for name, value in data.items()}
     if isinstance(data, list):
         return [_without_secrets(value) for value in data]
-    return _LOGIN.sub("://***@", data) if isinstance(data, str) else data
+    if not isinstance(data, str):
+        return data
+    return _ASKED.sub(
+        lambda part: f"{part[1]}{part[2]}=***" if _is_secret(part[2]) else part[0], _LOGIN.sub("://***@", data)
+    )
+
+
+def _is_secret(name: object) -> bool:
+    """Whether a setting holds a secret, however its name is spelled: ``api_key``, ``apiKey``, ``client-secret``."""
+    words = [word.casefold() for word in _WORD.findall(name)] if isinstance(name, str) else []
+    return bool(words) and words[-1] in SECRETS and words != ["key"] and words[0] != "public"
