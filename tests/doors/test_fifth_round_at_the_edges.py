@@ -237,9 +237,9 @@ async def the_name_of_a_file_in_an_error(folder: Path) -> bool:
 @CASES.attack
 async def signs_that_act_in_json(folder: Path) -> bool:
     """JSON escapes the first half of the signs that act on a terminal, and leaves the others."""
-    command(folder, "remember", "--agent", "ada", f"{TEA} \x9b2J\u202e")
+    command(folder, "remember", "--agent", "ada", f"{TEA} \x9b2J\u2067")
     found = command(folder, "recall", "--agent", "ada", "--json")
-    return TEA in found.output and not {"\x9b", "\u202e"} & set(found.output)
+    return TEA in found.output and not {"\x9b", "\u2067"} & set(found.output)
 
 
 def shown_decision(reason: str) -> list[str]:

@@ -163,7 +163,8 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
             agent, channel or channel_for(text, image), text, image, parents=parents, source=source, once=once,
             asked=asked, principal=principal, tool=tool,
         )  # fmt: skip
-        decision = await self._core.judge_and_record(raw, read)
+        kept = raw.channel == Channel.MEMORY  # it can be recalled, so what its writer read counts as in ``remember``
+        decision = await self._core.judge_and_record(raw, read, writes=kept)
         if self.actions.follows(agent):
             await self._core.in_store_thread(self.actions.take_in, agent)
         return decision
