@@ -483,8 +483,8 @@ def _spoken(name: str) -> str:
 
 
 def _within(texts: Sequence[str]) -> str:
-    """Texts side by side, within what is judged as one text: of those that are too long their beginnings and ends.
-    Each was judged whole by itself, and what they say together stands where they meet."""
+    """Texts side by side, no longer than one text may be: of long ones their beginnings and ends. Each was judged whole
+    by itself, and a sentence over two of them stands where they meet."""
     several = [text for text in texts if text.strip()]
     if sum(map(len, several)) <= MOST_TOGETHER:
         return "\n".join(several)

@@ -22,6 +22,7 @@ R = TypeVar("R")
 Clean = Callable[[Any], Awaitable[Any]]
 _MOST = 100_000
 """Parts of a generator that are read before any of them leaves."""
+_RAW = (bytes, bytearray, memoryview)
 
 
 def guard_tool(guard: Guard | SyncGuard, *, agent: str = "agent") -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -138,10 +139,11 @@ async def _judged(parts: list[Any], clean: Clean) -> list[Any]:
     if len(parts) > _MOST:
         return [f"{NOTICE}: it has no end, and could not be judged]"]
     parts = still(parts)
+    raw = [bytes(part) for part in parts if isinstance(part, _RAW)]
     wholes: list[Any] = ["".join(part for part in parts if isinstance(part, str))]
-    wholes.append(b"".join(part for part in parts if isinstance(part, bytes)))
+    wholes.append(b"".join(raw))
     wholes = [whole for whole in wholes if whole]
-    others = [part for part in parts if not isinstance(part, (str, bytes))]
+    others = [part for part in parts if not isinstance(part, (str, *_RAW))]
     if len(wholes) == 1 and not others:
         done = await clean(wholes[0])
         return parts if done == wholes[0] else [done]
@@ -152,7 +154,7 @@ async def _judged(parts: list[Any], clean: Clean) -> list[Any]:
         if done != whole:
             return [done]
     judged = iter(together[len(wholes) :])
-    return [part if isinstance(part, (str, bytes)) else next(judged) for part in parts]
+    return [part if isinstance(part, (str, *_RAW)) else next(judged) for part in parts]
 
 
 async def _readable_error(error: Exception, clean: Clean) -> Exception:

@@ -42,8 +42,7 @@ _NUMBERS = (int, float, complex, decimal.Decimal, fractions.Fraction, datetime.d
 _PICTURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a")
 _BITMAP_HEADERS = (12, 16, 40, 52, 56, 64, 108, 124)
 """Sizes of a bitmap's second header; a text that begins with BM has letters there."""
-_PACKED = (b"%PDF-", b"PK\x03\x04")
-"""How files begin whose texts are packed, also where all their bytes are letters: as a text they say nothing."""
+_ZIP, _PDF, _OF_PDF = b"PK\x03\x04", b"%PDF-", re.compile(rb"\d\s{1,9}\d{1,9}\s{1,9}obj\b")
 _MOST_BEFORE = 1_024
 """Readers of documents look for the beginning within so many bytes."""
 _WIDE = (("utf-32-le", 4, 0), ("utf-32-be", 4, 3), ("utf-16-le", 2, 0), ("utf-16-be", 2, 1))
@@ -117,7 +116,7 @@ def _opened(value: Any) -> Opened:
 def _bytes(data: bytes) -> Opened:
     if is_picture(data):
         return Parted(picture=data)
-    if data.startswith(_PACKED) or _PACKED[0] in data[:_MOST_BEFORE]:
+    if data.startswith(_ZIP) or (_PDF in data[:_MOST_BEFORE] and _OF_PDF.search(data)):
         return Unreadable("holds a document whose texts are packed")
     for encoding in ("utf-16", "utf-8") if data[:2] in (b"\xff\xfe", b"\xfe\xff") else ("utf-8",):
         try:

@@ -16,7 +16,7 @@ import re
 import string
 import urllib.parse
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -421,17 +421,21 @@ def _judged_together(reading: ReadStrings) -> list[tuple[Found, ...]]:
 
 def _seams(groups: list[tuple[Found, ...]], words: Mapping[tuple[Path, bool], Any]) -> Iterator[str]:
     """The text around each place where one group ends and the next begins, as it is now."""
+    if len(groups) < 2:
+        return
+    every = [
+        Found(found.path, str(words.get((found.path, found.is_key), found.text)), found.is_key)
+        for found in itertools.chain.from_iterable(groups)
+    ]
+    for place in itertools.islice(itertools.accumulate(map(len, groups)), len(groups) - 1):
+        before, after = joined(_some(every[:place][::-1])[::-1]), joined(_some(every[place:]))
+        yield f"{before[-_SEAM:]}\n{after[:_SEAM]}"
 
-    def present(found: Found) -> str:
-        return str(words.get((found.path, found.is_key), found.text))
 
-    for before, after in itertools.pairwise(groups):
-        end, start = joined(_as_now(before[-_SEAM:], present)), joined(_as_now(after[:_SEAM], present))
-        yield f"{end[-_SEAM:]}\n{start[:_SEAM]}"
-
-
-def _as_now(group: tuple[Found, ...], present: Callable[[Found], str]) -> tuple[Found, ...]:
-    return tuple(Found(found.path, present(found), found.is_key) for found in group)
+def _some(several: Sequence[Found]) -> tuple[Found, ...]:
+    """As many of them as have the characters of a seam."""
+    sizes = itertools.accumulate((len(found.text) for found in several), initial=0)
+    return tuple(found for found, size in zip(several, sizes, strict=False) if size < _SEAM)
 
 
 async def _places(group: tuple[Found, ...], judge: Judge, words: dict[tuple[Path, bool], Any]) -> str | None:

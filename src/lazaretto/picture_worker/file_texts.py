@@ -31,7 +31,7 @@ Segment = tuple[str, bytes]
 
 
 def is_message(words: str) -> bool:
-    """Whether words are enough to say something, whatever stands between them."""
+    """Whether words are enough to be a message, with any signs between them."""
     letters = sum(not sign.isascii() and sign.isalpha() for sign in words)
     return len(_WORD.findall(words)) >= FEWEST_WORDS or letters >= _FEWEST_LETTERS
 
@@ -61,7 +61,7 @@ def _all_texts(image: Image.Image, data: bytes) -> Iterator[Text]:
 
 
 def _less(words: str, known: Iterable[Text]) -> str:
-    """What a segment says beside the sentences in fields that were read out of it."""
+    """The words of a segment beside the sentences in fields that were read out of it."""
     for _, sentence in known:
         words = words.replace(sentence, " ") if is_message(sentence) else words
     return words
@@ -117,7 +117,7 @@ def _decoded(value: Any) -> str:
 
 _MARKUP = re.compile(r"<[^<>]{0,2000}>")
 _TAG = re.compile(r"<[/?]?[\w:.-]+(?:\s+[\w:.-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'))*\s*[/?]?>")
-_VALUE = re.compile(r"=\s*(?:\"([^\"]*)\"|'([^']*)')")
+_VALUE = re.compile(r"\s(?!xmlns)[\w:.-]+\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _DATA = re.compile(r"<!\[CDATA\[|\]\]>|<!--|-->")
 """Marks of data that is no markup, and of remarks."""
 
@@ -126,10 +126,10 @@ def _without_tags(words: str) -> str:
     """The words of markup, those in its attributes too; what only looks like markup stays."""
     if "<" not in words:
         return words
-    return html.unescape(_MARKUP.sub(_said_by_tag, _DATA.sub(" ", words)))
+    return html.unescape(_MARKUP.sub(_words_of_tag, _DATA.sub(" ", words)))
 
 
-def _said_by_tag(match: re.Match[str]) -> str:
+def _words_of_tag(match: re.Match[str]) -> str:
     if not _TAG.fullmatch(match[0]):
         return match[0]
     return " ".join(("", *filter(is_message, map("".join, _VALUE.findall(match[0]))), ""))
