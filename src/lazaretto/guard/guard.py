@@ -128,7 +128,8 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
     ) -> Decision:
         """Judge something an agent is about to read or say, and record both. To judge without recording: ``screen``.
 
-        A page, tool result or picture that is allowed counts as read by the agent. ``once`` is a name of your own for
+        A page, tool result or picture that is allowed counts as read by the agent; on the channel ``memory``, items it
+        read lately count as influence, as in ``remember``. ``once`` is a name of your own for
         this call: repeated with it, after an answer that never came, it records nothing new and answers the same;
         ``InputError`` if anything of the call differs, or another writer made it.
         ``principal`` is who proved to be behind the call, for example ``key:scout``; without it, your own process

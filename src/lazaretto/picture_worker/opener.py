@@ -1,4 +1,4 @@
-"""The only place that opens pictures. It imports Pillow alone.
+"""The only place that opens pictures. It imports Pillow alone, and ``file_texts``.
 
 The header is held against the budget before anything is decoded. Only the formats named here are tried: some of
 Pillow's readers start programs (EPS), and a TIFF's pages may each be of any size.
