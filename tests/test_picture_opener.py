@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from PIL import ExifTags, Image, PngImagePlugin
 
-from lazaretto.picture_worker import child, opener
+from lazaretto.picture_worker import child, file_texts, opener
 from lazaretto.picture_worker.opener import PictureBudget, PictureRefused, open_whole
 from lazaretto.picture_worker.pool import WorkerPool
 
@@ -88,7 +88,7 @@ def test_words_beside_the_pixels_are_read() -> None:
 
 
 def test_more_words_than_are_read_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opener, "MAX_TEXTS", 1)
+    monkeypatch.setattr(file_texts, "MAX_TEXTS", 1)
     found = open_whole(PICTURES["words"], BUDGET)
     assert len(found.texts) == 1 and found[5] is False
 

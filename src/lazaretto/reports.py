@@ -27,6 +27,23 @@ def spelled(text: str) -> str:
     )
 
 
+def spelled_json(text: str) -> str:
+    """A JSON document whose strings are the same, and in which nothing acts on a terminal."""
+    if text.isascii():
+        return text.replace("\x7f", "\\u007f")
+    return "".join(
+        _numbered(sign)
+        if unicodedata.category(sign) in _ACTS and not (sign.isascii() and sign != "\x7f") and sign not in _JOINERS
+        else sign
+        for sign in text
+    )
+
+
+def _numbered(sign: str) -> str:
+    numbers = sign.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{numbers[at : at + 4]}" for at in range(0, len(numbers), 4))
+
+
 def escape(text: str) -> str:
     """Text as markup shows it: nothing in it is a tag, and nothing acts."""
     return html.escape(spelled(text))

@@ -328,14 +328,14 @@ class Border:
 
     async def together(self, *texts: str, agent: str | None = None) -> bool:
         """Whether texts may be read side by side, each of which may be read by itself."""
-        text = "\n".join(part for part in texts if part.strip())
+        text = _within(texts)
         return await self._passes(text, agent) or await self.document(text, agent=agent) == text
 
     async def _passes(self, text: str, agent: str | None) -> bool:
         """Whether a text made of texts that are on record may be read. Nothing is recorded of it."""
         who = self.agent if agent is None else agent_name(agent)
         key = digest("together", who, text)
-        if not text.strip() or len(text) > MOST_TOGETHER or self._passed.get(key):
+        if not text.strip() or self._passed.get(key):
             return True
         allowed = not held_side_by_side(await self.guard.screen(text, agent=who, channel=Channel.DOCUMENT))
         if allowed:
@@ -366,9 +366,9 @@ class Border:
         text, texts = text_of(value), read_strings(value).texts
         name = _spoken(f"{where.namespace} {where.key}")
         spoken = tuple(replace(part, text=_spoken(part.text)) if part.is_key else part for part in texts)
-        wholes = [f"{name}: {text}"] if len(words_of(name)) >= _WORDS_OF_A_NAME else []
+        wholes = [f"{name}: {_within([text])}"] if len(words_of(name)) >= _WORDS_OF_A_NAME else []
         if any(part.is_key and len(words_of(part.text)) >= _WORDS_OF_A_NAME for part in texts):
-            wholes.append(joined(spoken))
+            wholes.append(_within([joined(spoken)]))
         for whole in wholes:
             if not await self._passes(whole, agent) and await self._passes(text, agent):
                 return await self.document(whole, agent=agent) == whole
@@ -480,6 +480,16 @@ def _as_data(value: Any) -> Any:
 def _spoken(name: str) -> str:
     """A name in words."""
     return re.sub(r"[\W_]+", " ", name).strip()
+
+
+def _within(texts: Sequence[str]) -> str:
+    """Texts side by side, no longer than one text may be: of long ones their beginnings and ends. Each was judged whole
+    by itself, and a sentence over two of them stands where they meet."""
+    several = [text for text in texts if text.strip()]
+    if sum(map(len, several)) <= MOST_TOGETHER:
+        return "\n".join(several)
+    half = MOST_TOGETHER // (2 * len(several))
+    return "\n".join(text if len(text) <= 2 * half else f"{text[:half]}\n{text[-half:]}" for text in several)
 
 
 def _digest(key: tuple[str, ...]) -> tuple[str, ...]:

@@ -272,7 +272,7 @@ class StateReader:
         if inputs.has(thread, message):
             return True
         followed = thread in inputs.threads
-        if inputs.is_other(thread, message):
+        if inputs.is_other(thread, message) or inputs.writers(thread, message):
             return False
         if first and not followed and not self.nested:
             inputs.note(thread, message)
@@ -337,7 +337,8 @@ async def cleaned_message(border: Border, message: BaseMessage, judge: Judge | N
     """The message with a notice in place of each held part; its tool calls are read too."""
     how = judge or await StateReader(border, runtime_config()).judge(message, True)
     done = await border.clean(_judged_fields(message), how, dialect="langchain")
-    beside = await border.clean(_beside(message), how, dialect="langchain")
+    people = isinstance(message, (HumanMessage, SystemMessage))  # theirs are the words, not the fields beside them
+    beside = await border.clean(_beside(message), border.document if people else how, dialect="langchain")
     if not done.changed and not beside.changed:
         texts = [_text_of(part) for part in (_judged_fields(message), _beside(message))]
         apart = not isinstance(message, (ToolMessage, FunctionMessage)) or not all(map(str.strip, texts))

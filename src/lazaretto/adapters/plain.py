@@ -22,6 +22,7 @@ R = TypeVar("R")
 Clean = Callable[[Any], Awaitable[Any]]
 _MOST = 100_000
 """Parts of a generator that are read before any of them leaves."""
+_RAW = (bytes, bytearray, memoryview)
 
 
 def guard_tool(guard: Guard | SyncGuard, *, agent: str = "agent") -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -133,27 +134,27 @@ async def _held_back(stream: AsyncIterator[Any], clean: Clean) -> AsyncIterator[
 
 
 async def _judged(parts: list[Any], clean: Clean) -> list[Any]:
-    """The readable parts of a generator; its texts are judged as one text, since it may be cut anywhere."""
+    """The readable parts of a generator; its texts are judged as one text, and its bytes as one file, since it may be
+    cut anywhere."""
     if len(parts) > _MOST:
         return [f"{NOTICE}: it has no end, and could not be judged]"]
     parts = still(parts)
-    whole = "".join(part for part in parts if isinstance(part, str))
-    others = [part for part in parts if not isinstance(part, str)]
-    if not whole or not others:
-        done = await clean(others or whole)
-        if not others:
-            return parts if done == whole else [done]
-    else:
-        together = await clean([whole, *others])
-        if not isinstance(together, list):
-            return [together]
-        if together[0] != whole:
-            return [together[0]]
-        done = together[1:]
-    if not isinstance(done, list):
-        return [done]
-    judged = iter(done)
-    return [part if isinstance(part, str) else next(judged) for part in parts]
+    raw = [bytes(part) for part in parts if isinstance(part, _RAW)]
+    wholes: list[Any] = ["".join(part for part in parts if isinstance(part, str))]
+    wholes.append(b"".join(raw))
+    wholes = [whole for whole in wholes if whole]
+    others = [part for part in parts if not isinstance(part, (str, *_RAW))]
+    if len(wholes) == 1 and not others:
+        done = await clean(wholes[0])
+        return parts if done == wholes[0] else [done]
+    together = await clean([*wholes, *others])
+    if not isinstance(together, list):
+        return [together]
+    for whole, done in zip(wholes, together, strict=False):
+        if done != whole:
+            return [done]
+    judged = iter(together[len(wholes) :])
+    return [part if isinstance(part, (str, *_RAW)) else next(judged) for part in parts]
 
 
 async def _readable_error(error: Exception, clean: Clean) -> Exception:

@@ -23,6 +23,7 @@ from lazaretto.gates.content.report_html import page
 from lazaretto.ingest.raw_input import read_text
 from lazaretto.ledger import Ledger
 from lazaretto.names import counted
+from lazaretto.provenance.drawing.labels import showable
 from lazaretto.provenance.graph import ProvenanceGraph
 from lazaretto.reports import spelled
 
@@ -137,15 +138,15 @@ def _show(data: dict[str, Any], written: Path | None) -> None:
         f"[bold {colour}]{data['label'].upper()}[/]  risk {data['risk']:.2f} ({low:.2f} to {high:.2f})  rule "
         f"{data['rule']}"
     )
-    print_plain(data["reasoning"] or data["rule_text"])
+    print_plain(showable(data["reasoning"] or data["rule_text"]))
     for turn in data["transcript"]:
         name = f"  round {turn['round']} {turn['role']:<6} {turn['score']:.2f}"
-        print_plain(f"{name}  {turn['argument'][:160]}")
+        print_plain(f"{name}  {showable(turn['argument'], 160)}")
     for row in (*data["evidence"][:5], *data["notices"][:3]):
-        print_plain(f"  - {row['summary'][:160]}")
+        print_plain(f"  - {showable(row['summary'], 160)}")
     for precedent in data["precedents"]:
-        line = f"  precedent ({precedent['label']}, {precedent['similarity']:.2f}): {precedent['summary'][:120]}"
-        print_plain(line)
+        words = showable(precedent["summary"], 120)
+        print_plain(f"  precedent ({precedent['label']}, {precedent['similarity']:.2f}): {words}")
     for fault in data["faults"]:
         console.print(f"  fault: {spelled(fault)}", markup=False, highlight=False, style="yellow")
     cost = data["cost"]

@@ -23,7 +23,7 @@ from lazaretto.errors import (
     StoreError,
     TooLarge,
 )
-from lazaretto.reports import spelled
+from lazaretto.reports import spelled, spelled_json
 from lazaretto.types import plain
 
 if TYPE_CHECKING:
@@ -48,9 +48,8 @@ R = TypeVar("R")
 def emit(data: Any, as_json: bool, show: Callable[[], None]) -> None:
     """Print ``data`` as JSON when asked, else let ``show`` draw it for a person."""
     if as_json:
-        sys.stdout.write(
-            orjson.dumps(plain(data), option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode() + "\n"
-        )
+        written = orjson.dumps(plain(data), option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
+        sys.stdout.write(f"{spelled_json(written)}\n")
     else:
         show()
 
@@ -144,7 +143,7 @@ def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
                 emit(error_data(error), True, lambda: None)
                 raise typer.Exit(_exit_code(error)) from None
             errors.print(f"[bold red]error[/] {type(error).__name__}: ", end="")
-            errors.print(str(error), markup=False, highlight=False)
+            errors.print(spelled(str(error)), markup=False, highlight=False)
             raise typer.Exit(_exit_code(error)) from None
         except KeyboardInterrupt:
             errors.print("interrupted")

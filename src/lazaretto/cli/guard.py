@@ -100,7 +100,7 @@ def show_decision(decision: Decision) -> None:
     risk = f"risk {decision.risk:.2f} in ({low:.2f}, {high:.2f})"
     print_plain(f"rule {decision.rule}, {risk}")
     for reason in _deciding_reasons(decision):
-        print_plain(f"- {reason}")
+        print_plain(f"- {showable(reason)}")
     if decision.ruling is Ruling.REWRITE and decision.replacement is not None:
         words = f"kept instead as {decision.kept}" if decision.kept else "use instead"
         print_plain(f"{words}: {showable(decision.replacement, 400)}")
@@ -328,7 +328,7 @@ def show(data: dict[str, Any]) -> None:
     console.print(f"[bold {colour}]{data['ruling']}[/]  ", end="", highlight=False)
     print_plain(f"{data.get('item', '')}\nrule {data.get('rule', '')}")
     for reason in data.get("reasons") or ():
-        print_plain(f"- {reason}")
+        print_plain(f"- {showable(str(reason))}")
     if not data.get("complete", False):
         console.print("Not every gate and reader looked at it.", highlight=False)
 

@@ -22,6 +22,7 @@ from lazaretto.cli.common import (
 from lazaretto.errors import InputError
 from lazaretto.files import write_file
 from lazaretto.policy.plugins import require
+from lazaretto.reports import spelled_json
 
 if TYPE_CHECKING:
     from lazaretto.scan.run import ScanReport
@@ -109,7 +110,8 @@ def _save(report: ScanReport, json: Path | None, sarif: Path | None, html: Path 
 
     for out, made in ((json, as_json), (sarif, as_sarif)):
         if out is not None:
-            _write(out, orjson.dumps(made(report), option=orjson.OPT_INDENT_2) + b"\n")
+            written = orjson.dumps(made(report), option=orjson.OPT_INDENT_2).decode()
+            _write(out, f"{spelled_json(written)}\n".encode())
     if html is not None:
         _write(html, as_html(report).encode())
 

@@ -33,7 +33,9 @@ from lazaretto.errors import InputError
 from lazaretto.ingest.raw_input import RawInput, read_observation
 from lazaretto.ledger import Ledger, seen_draft
 from lazaretto.policy import DEFAULT_TRUST, Limits
+from lazaretto.provenance.drawing.labels import showable
 from lazaretto.provenance.graph import ProvenanceGraph
+from lazaretto.reports import spelled, spelled_json
 from lazaretto.types import Channel, Observation, Ruling, Verdict, new_id, plain
 
 if TYPE_CHECKING:
@@ -274,10 +276,10 @@ def screen(
         emit(summary, json, lambda: print_plain(words))
     for fault in faults:
         if not json:
-            errors.print(f"error {fault}", markup=False, highlight=False)
+            errors.print(f"error {spelled(fault)}", markup=False, highlight=False)
         elif out is None:  # among the verdicts, which are JSON lines
             error = {"type": "InputError", "message": fault, "exit_code": EXIT_USAGE}
-            typer.echo(orjson.dumps({"error": error}).decode())
+            typer.echo(spelled_json(orjson.dumps({"error": error}).decode()))
     if faults:
         raise typer.Exit(EXIT_USAGE)
     if any(Ruling.from_label(word) > Ruling.WARN for word in counts):
@@ -342,7 +344,7 @@ def _show(verdict: Verdict) -> None:
         f"[bold {colour}]{verdict.ruling.label}[/]  rule {verdict.rule}, risk {verdict.risk:.2f}", highlight=False
     )
     for evidence in verdict.evidence:
-        print_plain(f"- {evidence.summary}")
+        print_plain(f"- {showable(evidence.summary)}")
 
 
 # ``lazaretto screen`` where a line brings memories: it is judged as if those had been remembered before it.

@@ -128,7 +128,8 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
     ) -> Decision:
         """Judge something an agent is about to read or say, and record both. To judge without recording: ``screen``.
 
-        A page, tool result or picture that is allowed counts as read by the agent. ``once`` is a name of your own for
+        A page, tool result or picture that is allowed counts as read by the agent; on the channel ``memory``, items it
+        read lately count as influence, as in ``remember``. ``once`` is a name of your own for
         this call: repeated with it, after an answer that never came, it records nothing new and answers the same;
         ``InputError`` if anything of the call differs, or another writer made it.
         ``principal`` is who proved to be behind the call, for example ``key:scout``; without it, your own process
@@ -163,7 +164,8 @@ class Guard(PeopleCalls, ToolCalls, Lifecycle, OldNames):
             agent, channel or channel_for(text, image), text, image, parents=parents, source=source, once=once,
             asked=asked, principal=principal, tool=tool,
         )  # fmt: skip
-        decision = await self._core.judge_and_record(raw, read)
+        kept = raw.channel == Channel.MEMORY  # it can be recalled, so what its writer read counts as in ``remember``
+        decision = await self._core.judge_and_record(raw, read, writes=kept)
         if self.actions.follows(agent):
             await self._core.in_store_thread(self.actions.take_in, agent)
         return decision

@@ -35,7 +35,7 @@ def moment(time: float) -> str:
 def to_json(incident: Incident) -> str:
     """Everything, as one JSON document."""
     data = {"lazaretto": "incident", "version": 1, **encodable(plain(incident))}
-    return orjson.dumps(data, option=orjson.OPT_INDENT_2).decode() + "\n"
+    return reports.spelled_json(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode()) + "\n"
 
 
 def to_markdown(incident: Incident) -> str:

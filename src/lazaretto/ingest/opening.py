@@ -39,7 +39,14 @@ MOST_PARTS = 200_000
 """Parts of one value that are read; more cannot be judged in any time."""
 _NUMBERS = (int, float, complex, decimal.Decimal, fractions.Fraction, datetime.date, datetime.time, datetime.timedelta,
             datetime.tzinfo, uuid.UUID, range)  # fmt: skip
-_PICTURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"BM")
+_PICTURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a")
+_BITMAP_HEADERS = (12, 16, 40, 52, 56, 64, 108, 124)
+"""Sizes of a bitmap's second header; a text that begins with BM has letters there."""
+_ZIP, _PDF, _OF_PDF = b"PK\x03\x04", b"%PDF-", re.compile(rb"\d\s{1,9}\d{1,9}\s{1,9}obj\b")
+_MOST_BEFORE = 1_024
+"""Readers of documents look for the beginning within so many bytes."""
+_WIDE = (("utf-32-le", 4, 0), ("utf-32-be", 4, 3), ("utf-16-le", 2, 0), ("utf-16-be", 2, 1))
+"""Encodings with several bytes for each letter: how many, and which of them is the letter of a Latin text."""
 _NAMES = "names of attributes"
 _WORD = 8
 """Bytes of one reference."""
@@ -107,14 +114,35 @@ def _opened(value: Any) -> Opened:
 
 
 def _bytes(data: bytes) -> Opened:
-    if data.startswith(_PICTURES) or (data[:4] == b"RIFF" and data[8:12] == b"WEBP"):
+    if is_picture(data):
         return Parted(picture=data)
+    if data.startswith(_ZIP) or (_PDF in data[:_MOST_BEFORE] and _OF_PDF.search(data)):
+        return Unreadable("holds a document whose texts are packed")
     for encoding in ("utf-16", "utf-8") if data[:2] in (b"\xff\xfe", b"\xfe\xff") else ("utf-8",):
         try:
-            return Parted(text=data.decode(encoding))
+            return Parted(_wide(data), text=data.decode(encoding))
         except UnicodeDecodeError:
             continue
     return Unreadable("holds bytes that are neither text nor a picture")
+
+
+def is_picture(data: bytes) -> bool:
+    """Whether bytes begin as a picture does."""
+    if data[:2] == b"BM":
+        return int.from_bytes(data[14:18], "little") in _BITMAP_HEADERS
+    return data.startswith(_PICTURES) or (data[:4] == b"RIFF" and data[8:12] == b"WEBP")
+
+
+def _wide(data: bytes) -> Parts:
+    """Another reading of bytes: with several of them for each letter, where there are as many zeros as that asks."""
+    zeros = data.count(0)
+    if not zeros:
+        return []
+    return [
+        (encoding, data[: len(data) // size * size].decode(encoding, "ignore"))
+        for encoding, size, letter in _WIDE
+        if 2 * (zeros - data[letter::size].count(0)) > len(data) - len(data) // size
+    ]
 
 
 def _pattern(value: re.Pattern[Any]) -> str:

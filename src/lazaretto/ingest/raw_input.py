@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+import string
 import time as clock
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -252,8 +253,10 @@ def _lines(names: Iterable[str]) -> dict[str, None]:
 
 
 def _in_words(name: str) -> str:
-    """A name as the words that it is made of; a field with blanks is a text already. Parts with digits are ids."""
+    """A name as the words that it is made of; a field with blanks is a text already. Parts with digits inside are
+    ids."""
     if " " in name.strip():
         return name.strip()
-    parts = [_HUMP.sub(" ", part) for part in _BETWEEN.split(name) if len(part) > 1 and not _DIGIT.search(part)]
-    return " ".join(parts).capitalize()
+    parts = [part.strip(string.digits) for part in _BETWEEN.split(name)]
+    words = [_HUMP.sub(" ", part) for part in parts if len(part) > 1 and not _DIGIT.search(part)]
+    return " ".join(words).capitalize()

@@ -11,15 +11,19 @@ from __future__ import annotations
 
 import base64
 import binascii
+import itertools
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+import string
+import urllib.parse
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import orjson
 
-from lazaretto.ingest.opening import MOST_PARTS, Code, Opened, Silent, Step, Unreadable, opened
+from lazaretto.ingest.opening import MOST_PARTS, Code, Opened, Parted, Silent, Step, Unreadable, opened
 
 Path = tuple[Step, ...]
 LeaveOut = Callable[[Path, Any], bool]
@@ -101,12 +105,13 @@ def replaced(value: Any, words: Mapping[tuple[Path, bool], Any]) -> Any:
 
     A part that cannot be made again (an exception, an object without a copy) is replaced by the words as a whole.
     """
-    return _put(value, (), words) if words else value
+    return _put(value, words) if words else value
 
 
 def words_of(name: str) -> list[str]:
-    """The words that a name or id is made of."""
-    return [word for word in _SPLIT.split(name[:_LONGEST_NAME]) if word.isalpha() and len(word) > 1]
+    """The words that a name or id is made of; digits at their ends are none of them."""
+    parts = (part.strip(string.digits) for part in _SPLIT.split(name[:_LONGEST_NAME]))
+    return [word for word in parts if word.isalpha() and len(word) > 1]
 
 
 def joined(texts: tuple[Found, ...]) -> str:
@@ -231,6 +236,8 @@ def readable(text: str) -> str:
 
 
 _FEWEST_ENCODED = 400
+_DATA_URL = re.compile(r"\s{0,9}data:[^,]{0,200};\s{0,9}base64\s{0,9},", re.IGNORECASE)
+_OF_ADDRESSES = str.maketrans("-_", "+/")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _FEWEST_OF_PICTURE = 40
 _PICTURES = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "Qk")
@@ -241,54 +248,73 @@ _FEWEST_SIGNS = 10
 
 def _encoded(text: str) -> Opened | None:
     """The content of a string that is a data URL or long base64: a picture, a text, or something that is not read."""
-    url = text.startswith("data:") and ";base64," in text[:200]
-    body = text.partition(",")[2] if url else text
-    picture = len(text) >= _FEWEST_OF_PICTURE and text.startswith(_PICTURES) and len(text) % 4 == 0
+    url = _DATA_URL.match(text)
+    if url is not None:
+        return _decoded(urllib.parse.unquote(text[url.end() :]))
+    if len(text) >= _FEWEST_OF_PICTURE and text.startswith(_PICTURES):
+        found = _decoded(text)
+        if isinstance(found, Parted) and found.picture is not None:
+            return found
     long = len(text) >= _FEWEST_ENCODED and len(text) % 4 == 0 and len(set(text)) >= _FEWEST_SIGNS
-    if not (url or long or picture) or not _BASE64.fullmatch(body):
+    return _decoded(text) if long and _BASE64.fullmatch(text) else None
+
+
+def _decoded(body: str) -> Opened | None:
+    """The content of base64 as readers take it: in lines, with the signs for addresses, its last signs left out."""
+    plain = "".join(body.split()).translate(_OF_ADDRESSES).rstrip("=")
+    if not _BASE64.fullmatch(plain):
         return None
     try:
-        return opened(base64.b64decode(body, validate=True))
+        return opened(base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True))
     except (binascii.Error, ValueError):
         return None
 
 
 _ESCAPED = re.compile(r"\\[u\"/bfnrt\\]")
+_NUMBERED = re.compile(r"(?:\\u[0-9a-fA-F]{4})+")
 _MOST_JSON = 1_000_000
 
 
 def _inside_json(text: str) -> Iterator[str]:
-    """The text of a JSON text once its escapes are read; nothing if it has none."""
-    start = text.lstrip()[:1]
-    if start not in ("{", "[", '"') or len(text) > _MOST_JSON or not _ESCAPED.search(text):
+    """The text of a JSON text once its escapes are read; nothing if it has none. Lines of JSON, or JSON among other
+    words, are read by their numbered letters alone."""
+    if len(text) > _MOST_JSON or "\\" not in text or not _ESCAPED.search(text):
         return
+    inner = ""
     try:
-        value = orjson.loads(text)
+        if text.lstrip()[:1] in ("{", "[", '"'):
+            inner = read_strings(orjson.loads(text)).text
     except orjson.JSONDecodeError:
-        return
-    inner = read_strings(value)
-    inner_text = inner.text
-    if inner_text and inner_text != text:
-        yield inner_text
+        pass
+    inner = inner or readable(_NUMBERED.sub(_lettered, text))
+    if inner and inner != text:
+        yield inner
 
 
-def _put(value: Any, path: Path, words: Mapping[tuple[Path, bool], Any]) -> Any:
-    if not any(place[: len(path)] == path for place, _ in words):
+def _lettered(match: re.Match[str]) -> str:
+    numbers = bytes.fromhex(match[0].replace("\\u", ""))
+    return numbers.decode("utf-16-be", "replace")
+
+
+def _put(value: Any, words: Mapping[tuple[Path, bool], Any]) -> Any:
+    """``words`` are by their places inside this value."""
+    if not words:
         return value
-    if (path, False) in words:
-        return words[path, False]
+    if ((), False) in words:
+        return words[(), False]
     found = opened(value)
     if isinstance(found, (Silent, Code, Unreadable)) or not found.parts:
         return value
+    inside = defaultdict[Step, dict[tuple[Path, bool], Any]](dict)
+    for (place, is_key), instead in words.items():
+        inside[place[0]][place[1:], is_key] = instead
     done: list[tuple[Step, Any]] = []
     for step, part in found.parts:
-        here = (*path, step)
-        name = words.get((here, True), step) if found.keyed else step
-        done.append((name, _put(part, here, words)))
+        below = inside.get(step, {})
+        name = below.pop(((), True), step)
+        done.append((name if found.keyed else step, _put(part, below)))
     made = None if found.build is None else found.build(done)
-    if made is None:  # it cannot be made again: the first notice stands for all of it
-        return next(replacement for (place, _), replacement in words.items() if place[: len(path)] == path)
-    return made
+    return next(iter(words.values())) if made is None else made  # the first notice stands for what cannot be made again
 
 
 # A value of any shape, with other words in place of every string that may not be passed on.
@@ -305,6 +331,8 @@ MOST_PIECES = 40
 """The most pieces that are judged each by itself; with more, the whole is withheld."""
 MOST_TOGETHER = 200_000
 """Characters that are judged as one text."""
+_SEAM = 2_000
+"""Characters on both sides of the place where one such text ends and the next begins: they are judged together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,9 +377,13 @@ async def cleaned(
             place = _block_around(value, shown.path)
             words[place or (), False] = held if not place else block(held) if place != shown.path else held
     words |= {(part.path, False): UNREADABLE.format(why=part.why) for part in unread}
-    for group in _judged_together(reading):
+    groups = _judged_together(reading)
+    for group in groups:
         whole = await _places(group, judge, words)
         if whole is not None:
+            return Cleaned(whole, (((), False),), whole)
+    for seam in _seams(groups, words):
+        if (whole := await judge(seam)) != seam:
             return Cleaned(whole, (((), False),), whole)
     if names is not None and reading.names and (whole := await names(reading.names)) != reading.names:
         return Cleaned(whole, (((), False),), whole)
@@ -385,6 +417,25 @@ def _judged_together(reading: ReadStrings) -> list[tuple[Found, ...]]:
         groups[-1].append(found)
         size += len(found.text) + 1
     return [tuple(group) for group in groups if group]
+
+
+def _seams(groups: list[tuple[Found, ...]], words: Mapping[tuple[Path, bool], Any]) -> Iterator[str]:
+    """The text around each place where one group ends and the next begins, as it is now."""
+    if len(groups) < 2:
+        return
+    every = [
+        Found(found.path, str(words.get((found.path, found.is_key), found.text)), found.is_key)
+        for found in itertools.chain.from_iterable(groups)
+    ]
+    for place in itertools.islice(itertools.accumulate(map(len, groups)), len(groups) - 1):
+        before, after = joined(_some(every[:place][::-1])[::-1]), joined(_some(every[place:]))
+        yield f"{before[-_SEAM:]}\n{after[:_SEAM]}"
+
+
+def _some(several: Sequence[Found]) -> tuple[Found, ...]:
+    """As many of them as have the characters of a seam."""
+    sizes = itertools.accumulate((len(found.text) for found in several), initial=0)
+    return tuple(found for found, size in zip(several, sizes, strict=False) if size < _SEAM)
 
 
 async def _places(group: tuple[Found, ...], judge: Judge, words: dict[tuple[Path, bool], Any]) -> str | None:

@@ -1,4 +1,4 @@
-"""The only place that opens pictures. It imports Pillow alone.
+"""The only place that opens pictures. It imports Pillow alone, and ``file_texts``.
 
 The header is held against the budget before anything is decoded. Only the formats named here are tried: some of
 Pillow's readers start programs (EPS), and a TIFF's pages may each be of any size.
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import io
-import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from PIL import ExifTags, Image, UnidentifiedImageError
+
+from lazaretto.picture_worker.file_texts import file_texts
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
 FRAMES_SHOWN = 3
@@ -21,9 +22,6 @@ SIDE = 1280
 """Frames for judges fit a square of this side: letters a person can read at a glance survive it."""
 GREY_SIDE, COLOUR_SIDE = 32, 4
 """Sides of the small pictures for hashes."""
-MAX_TEXT = 100_000
-"""Characters of text that are read out of one picture."""
-MAX_TEXTS = 64
 _STRIP = 256
 """Rows that are converted at once: a second copy of a large picture would be most of its price."""
 _TURNS = {
@@ -35,8 +33,6 @@ _TURNS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-_TAG = re.compile(r"<[^<>]{0,2000}>|\s+")
-_USER_COMMENT, _XP = 0x9286, range(0x9C9B, 0x9CA0)
 
 
 class PictureRefused(Exception):
@@ -102,7 +98,7 @@ def open_whole(data: bytes, budget: PictureBudget) -> Opened:
         digest = pixel_digest(image)
         shown = on_white(image)
         grey, colours = look(shown)
-        texts, whole = _texts(image)
+        texts, whole = file_texts(image, data)
         first = _frame(shown, _orientation(image))
         del shown
         if not header.animated:
@@ -222,61 +218,6 @@ def _orientation(image: Image.Image) -> int:
         return int(image.getexif().get(ExifTags.Base.Orientation, 1))
     except Exception:  # no viewer would turn it either
         return 1
-
-
-def _texts(image: Image.Image) -> tuple[tuple[tuple[str, str], ...], bool]:
-    """The texts of the file beside its pixels, and whether these are all."""
-    found: list[tuple[str, str]] = []
-    left = MAX_TEXT
-    for where, words in _words_of(image):
-        text = " ".join(words.replace("\0", " ").split())
-        if not any(c.isalpha() for c in text) or any(text == other for _, other in found):
-            continue
-        if len(found) == MAX_TEXTS or len(text) > left:
-            return tuple(found), False
-        left -= len(text)
-        found.append((where[:60], text))
-    return tuple(found), True
-
-
-def _words_of(image: Image.Image) -> Iterator[tuple[str, str]]:
-    for key, value in dict(getattr(image, "text", {})).items():
-        name = f"PNG text {key}"
-        yield name, _without_tags(value) if value.lstrip().startswith("<") else str(value)
-    for key in ("comment", "Comment"):
-        if key in image.info:
-            yield "comment", _decoded(image.info[key])
-    if isinstance(image.info.get("xmp"), (bytes, str)):
-        yield "XMP", _without_tags(_decoded(image.info["xmp"]))
-    try:
-        exif = image.getexif()
-        tables = [dict(exif), *(dict(exif.get_ifd(ifd)) for ifd in (ExifTags.IFD.Exif, ExifTags.IFD.GPSInfo))]
-    except Exception:  # damaged EXIF is no text
-        return
-    for table in tables:
-        for tag, value in table.items():
-            if isinstance(value, (str, bytes)):
-                yield f"EXIF {ExifTags.TAGS.get(tag, f'{tag:#06x}')}", _exif_words(tag, value)
-
-
-def _exif_words(tag: int, value: str | bytes) -> str:
-    if isinstance(value, str):
-        return value
-    if tag in _XP:
-        return value.decode("utf-16-le", "replace")
-    if tag == _USER_COMMENT:
-        body = value[8:]
-        return body.decode("utf-16", "replace") if value[:8] == b"UNICODE\0" else _decoded(body)
-    words = _decoded(value)
-    return words if words.isprintable() else ""
-
-
-def _decoded(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-
-
-def _without_tags(markup: str) -> str:
-    return _TAG.sub(" ", markup)
 
 
 def _check_pixels(pixels: int, declared: str, budget: PictureBudget) -> None:

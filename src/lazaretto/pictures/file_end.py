@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
+from lazaretto.picture_worker.file_texts import colour_table
+
 
 def bytes_after_end(data: bytes, kind: str) -> int:
     """How many bytes stand after the picture's own end; 0 where the format does not say where it ends."""
-    finders = {"PNG": _png_end, "JPEG": _jpeg_end, "GIF": _gif_end, "WEBP": _webp_end, "BMP": _bmp_end}
+    finders = {"PNG": _png_end, "JPEG": _jpeg_end, "MPO": _mpo_end, "GIF": _gif_end, "WEBP": _webp_end, "BMP": _bmp_end}
     finder = finders.get(kind)
     end = finder(data) if finder else len(data)
     return max(0, len(data) - end)
@@ -37,6 +41,22 @@ def _jpeg_end(data: bytes) -> int:
     return len(data)
 
 
+_NUMBER_OF_PICTURES = re.compile(rb"\x01\xb0\x04\0\x01\0\0\0(.)\0\0\0|\xb0\x01\0\x04\0\0\0\x01\0\0\0(.)", re.DOTALL)
+
+
+def _mpo_end(data: bytes) -> int:
+    """The end of the last of several JPEGs, as many as the first one names."""
+    index = data.find(b"MPF\0")
+    found = _NUMBER_OF_PICTURES.search(data, index, index + 512) if index >= 0 else None
+    end = _jpeg_end(data)
+    for _ in range((found[1] or found[2])[0] - 1 if found else 0):
+        start = data.find(b"\xff\xd8\xff", end)
+        if start < 0 or data[end:start].strip(b"\0"):
+            break
+        end = start + _jpeg_end(data[start:])
+    return end
+
+
 def _after_scan(data: bytes, place: int) -> int:
     while True:
         place = data.find(b"\xff", place)
@@ -51,13 +71,13 @@ def _after_scan(data: bytes, place: int) -> int:
 def _gif_end(data: bytes) -> int:
     if len(data) < 13:
         return len(data)
-    place = 13 + _colour_table(data[10])
+    place = 13 + colour_table(data[10])
     while place < len(data):
         block = data[place]
         if block == 0x3B:
             return place + 1
         if block == 0x2C and place + 10 <= len(data):
-            place += 10 + _colour_table(data[place + 9]) + 1
+            place += 10 + colour_table(data[place + 9]) + 1
         elif block == 0x21:
             place += 2
         else:
@@ -66,10 +86,6 @@ def _gif_end(data: bytes) -> int:
             place += 1 + data[place]
         place += 1
     return len(data)
-
-
-def _colour_table(flags: int) -> int:
-    return 3 << ((flags & 7) + 1) if flags & 0x80 else 0
 
 
 _WEBP_CHUNKS = frozenset((b"VP8 ", b"VP8L", b"VP8X", b"ALPH", b"ANIM", b"ANMF", b"ICCP", b"EXIF", b"XMP "))

@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 
 from lazaretto.errors import MissingExtra
 from lazaretto.kept_texts import KeptTexts
+from lazaretto.picture_worker.file_texts import FEWEST_WORDS as FEWEST_WORDS
+from lazaretto.picture_worker.file_texts import is_message, together
 from lazaretto.picture_worker.opener import Opened
 from lazaretto.pictures import frames_for_judges
 
 LETTERING, TURNED, CODE = "lettering", "lettering upside down", "QR code"
+SEVERAL = "several fields"
 IN_PIXELS = frozenset({LETTERING, TURNED, CODE})
 """Readings of what the picture shows; the others are texts that its file carries."""
-FEWEST_WORDS = 3
-"""Fewer words than this in a file are a camera's name or a licence's, not a message."""
 _CONFIDENCE = 0.5
 _UPRIGHT = 0.9
 """Letters that stand upright are read with more confidence than this; below it they are turned and read again."""
@@ -48,8 +49,12 @@ _seen: KeptTexts[tuple[PictureText, ...]] = KeptTexts(
 
 
 def file_readings(found: Opened) -> tuple[PictureText, ...]:
-    """Sentences in EXIF, PNG text, XMP and comments."""
-    return tuple(PictureText(where, words) for where, words in found.texts if len(words.split()) >= FEWEST_WORDS)
+    """Sentences in EXIF, PNG text, XMP and comments, and what several fields say together."""
+    several = [PictureText(where, words) for where, words in found.texts if is_message(words)]
+    whole = together(found.texts)
+    if is_message(whole) and [reading.text for reading in several] != [whole]:
+        several.append(PictureText(SEVERAL, whole))
+    return tuple(several)
 
 
 def can_read_lettering() -> bool:

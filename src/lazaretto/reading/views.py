@@ -38,6 +38,7 @@ from lazaretto.reading.encoded import (
     with_marked_letters,
     without_noise,
 )
+from lazaretto.reading.long_texts import shortened
 from lazaretto.reading.normalization import CONFUSABLE, INVISIBLE
 from lazaretto.reading.spelling import spelled_right
 
@@ -83,8 +84,8 @@ _NUMBERED = re.compile(r"^[ \t]*\d{1,4}[ \t]*[.,;:)|\t][ \t]*\"?(\w[^\s\"]*)\"?[
 _HEX_ALONE = re.compile(r"[0-9a-fA-F]+")
 _FEWEST_WIDE = 16
 """Bytes from which on a text may be in UTF-16."""
-_MOST_INFLATED = 100_000
-"""Characters that are read of what was compressed."""
+_MOST_INFLATED, _MOST_READ = 1_000_000, 100_000
+"""Bytes that are looked at of what was compressed, and characters that are read of these: the most suspicious."""
 _SPACED = re.compile(r"\b(?:\w[ .\-_*]){5,}\w\b")
 _MIXED_WORD = re.compile(r"\w+")
 _ASCII_LETTER = re.compile(r"[A-Za-z]")
@@ -271,9 +272,14 @@ def _inflated(data: bytes) -> bytes:
     if data[:2] not in _COMPRESSED:
         return data
     try:
-        return zlib.decompressobj(wbits=47).decompress(data, _MOST_INFLATED)
+        found = zlib.decompressobj(wbits=47).decompress(data, _MOST_INFLATED)
     except zlib.error:
         return data
+    if len(found) <= _MOST_READ:
+        return found
+    text = found[:-4].decode() + found[-4:].decode(errors="ignore")  # a letter may be cut at the end
+    part = shortened(text, _MOST_READ)
+    return (text if part is None else part.text).encode()
 
 
 def _from_lines(stretch: str) -> str:

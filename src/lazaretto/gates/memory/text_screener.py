@@ -21,7 +21,8 @@ from lazaretto.models.language import Stretch, surely_in, without
 from lazaretto.models.minilm import Encoder, Tokens, split_heads
 from lazaretto.models.weight_files import Arrays, read_weights
 from lazaretto.processor_time import is_over, worked
-from lazaretto.reading.text import chosen_windows, reading_of, shortened
+from lazaretto.reading.long_texts import shortened
+from lazaretto.reading.text import chosen_windows, reading_of
 from lazaretto.reading.views import View
 
 WEIGHTS = Path(__file__).parents[2] / "models" / "weights" / "screener"
