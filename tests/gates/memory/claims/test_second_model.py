@@ -83,7 +83,7 @@ def test_the_second_counts_more_and_neither_decides_alone() -> None:
     def says(conflict: float) -> Related:
         return Related(agrees=0.0, contradicts=conflict, updates=0.0, none=1 - conflict)
 
-    assert together(says(0.9), says(0.1), 0.6).conflict < 0.5 < together(says(0.1), says(0.9), 0.6).conflict
-    both = together(says(0.9), says(0.9), 0.6)
+    assert together(says(0.9), says(0.1)).conflict < 0.5 < together(says(0.1), says(0.9)).conflict
+    both = together(says(0.9), says(0.9))
     assert both.conflict == pytest.approx(0.9) and both.twice
     assert both.agrees + both.contradicts + both.updates + both.none == pytest.approx(1)

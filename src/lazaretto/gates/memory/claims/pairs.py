@@ -259,13 +259,6 @@ class PairModels:
     def _second(self) -> RelationModel:
         return shared_second_model()
 
-    @property
-    def _ask_at(self) -> float:
-        return self._second.calibration.ask_at
-
-    def _together(self, first: Related, second: Related) -> Related:
-        return together(first, second, self._second.calibration.counts)
-
     def bars_of(self, related: Related) -> RelationCalibration:
         """The bars for an answer."""
         return (self._second if related.twice else self.first).calibration
@@ -300,7 +293,7 @@ class PairModels:
         first = self.first.compare(list(map(_claims, some)), at_once=True)
         sure = [(p, answer) for p, answer in zip(some, first, strict=True) if answer.conflict >= DOUBT_FROM]
         second = self._second.compare([_claims(p) for p, _ in sure], at_once=True)
-        both = [(p, self._together(answer, other)) for (p, answer), other in zip(sure, second, strict=True)]
+        both = [(p, together(answer, other)) for (p, answer), other in zip(sure, second, strict=True)]
         return [
             ComparedPair(p.new, p.old, p.item, p.cosine, p.partial, Overlap.OPPOSED, related)
             for p, related in both
@@ -312,7 +305,7 @@ class PairModels:
         another claim beside it then says nothing. The newcomer has no say in that."""
         alike = [(known, known, 1.0)]
         first, second = (model.compare(alike, at_once=True) for model in (self.first, self._second))
-        return self._together(first[0], second[0]).conflict >= at
+        return together(first[0], second[0]).conflict >= at
 
     def _first_alone(self, pairs: Sequence[NearPair], *, hidden: bool) -> list[Related]:
         bars = [_READ_TWICE if pair.may_conflict and not hidden else () for pair in pairs]
@@ -320,18 +313,19 @@ class PairModels:
 
     def _exactly(self, pairs: Sequence[NearPair]) -> list[Related]:
         answers = self._first_alone(pairs, hidden=False)
-        asked = [n for n, p in enumerate(pairs) if p.may_conflict and not p.gives_another_value]
-        asked = [n for n in asked if answers[n].conflict >= self._ask_at]
+        asked = [n for n, pair in enumerate(pairs) if _asks_second(pair, answers[n].conflict)]
+        asked = [n for n in asked if answers[n].conflict >= self._second.calibration.ask_at]
         twice = self._second.compare([_claims(pairs[n]) for n in asked], at_once=True) if asked else []
         for n, second in zip(asked, twice, strict=True):
-            answers[n] = self._together(answers[n], second)
+            answers[n] = together(answers[n], second)
         return answers
 
     def _peaceful(self, pairs: Sequence[NearPair], agreement: bool) -> list[Related | None]:
         """The answers in eight bits that full precision could not bring to a bar; None for all other pairs."""
         open_ = [n for n, p in enumerate(pairs) if p.may_conflict and not p.gives_another_value]
         rough = dict(zip(open_, self._rough([pairs[n] for n in open_]), strict=True))
-        asked = [n for n in open_ if may_reach(rough[n], self._ask_at)]
+        asked = [n for n in open_ if may_reach(rough[n], _READ_TWICE[0])]  # else no second model need be loaded
+        asked = [n for n in asked if may_reach(rough[n], self._second.calibration.ask_at)]
         rough.update(zip(asked, self._rough_both([pairs[n] for n in asked]), strict=True))
         found: list[Related | None] = [None] * len(pairs)
         for n, answer in rough.items():
@@ -347,11 +341,15 @@ class PairModels:
         if not pairs:
             return []
         second = self._second.compare(list(map(_claims, pairs)), rough=True)
-        return [self._together(*answers) for answers in zip(self._rough(pairs), second, strict=True)]
+        return [together(*answers) for answers in zip(self._rough(pairs), second, strict=True)]
 
 
 def _claims(pair: NearPair) -> tuple[Claim, Claim, float]:
     return pair.old, pair.new, pair.cosine
+
+
+def _asks_second(pair: NearPair, conflict: float) -> bool:
+    return pair.may_conflict and conflict >= _READ_TWICE[0] and not pair.gives_another_value
 
 
 # The evidence of a conflict between claims, in words and as data.

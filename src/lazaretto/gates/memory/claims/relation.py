@@ -46,6 +46,10 @@ _NEAR = 0.6
 of the pairs it was tried on. So an answer within this of where the caller decides otherwise is read again in full."""
 
 
+SECOND_COUNTS = 0.6
+"""Weight of the second model where both have read a pair (``studies/claims/bars.py``)."""
+
+
 class Relation(StrEnum):
     """The relation of a new claim to an old one."""
 
@@ -106,8 +110,6 @@ class RelationCalibration:
     """Of a second model: joint conflicts from here on count in pairs that are taken for peaceful without a model."""
     ask_at: float = 0.3
     """Of a second model: the probability of a conflict, by the first, from which on it reads a pair too."""
-    counts: float = 0.6
-    """Of a second model: its weight where both have read a pair (``studies/claims/bars.py``)."""
 
     @property
     def bars(self) -> tuple[float, ...]:
@@ -244,10 +246,9 @@ class DeepRelationModel(RelationModel):
         return [encoder.states([marks.get(token, token + Mpnet.shift) for token in window]) for window in windows]
 
 
-def together(first: Related, second: Related, counts: float) -> Related:
-    """The joint answer of two models: the mean of their log-odds of a conflict, in which the second ``counts`` so much;
-    the rest as the first has it."""
-    mean = (1 - counts) * _log_odds(first.conflict) + counts * _log_odds(second.conflict)
+def together(first: Related, second: Related) -> Related:
+    """The joint answer of two models: the mean of their log-odds of a conflict, the rest as the first has it."""
+    mean = (1 - SECOND_COUNTS) * _log_odds(first.conflict) + SECOND_COUNTS * _log_odds(second.conflict)
     conflict = 1 / (1 + math.exp(-mean))
     opposed, rest = conflict / max(first.conflict, 1e-9), (1 - conflict) / max(1 - first.conflict, 1e-9)
     return Related(
