@@ -109,7 +109,7 @@ class Recipe:
     """The same of notes beside their nearest."""
     seed: int = 0
     drawn: int = 0
-    """Trainings that differ in what is drawn alone begin with the same matrices, so their weights can be averaged."""
+    """Another draw of the same texts: such trainings begin with the same matrices, so their weights can be averaged."""
 
 
 def load_encoder(path: Path) -> dict[str, torch.Tensor]:

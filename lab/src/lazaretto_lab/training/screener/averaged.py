@@ -126,11 +126,12 @@ def texts_of(data: Path) -> dict[int, str]:
     from lazaretto_lab.training.screener.leave_one_out import FOLDS, held_out
 
     sources = [source for several in FOLDS.values() for source in several]
-    return {zlib.crc32(one.text.encode()): one.text for source in sources for one, _ in held_out(data, source)}
+    samples = (sample for source in sources for sample, _ in held_out(data, source))
+    return {zlib.crc32(sample.text.encode()): sample.text for sample in samples}
 
 
 def keys(columns: Columns) -> list[tuple[str, int, int]]:
-    """Which text each row is of: its source, checksum, and how often both stood before it. Descriptions of real tools
+    """The text of each row: its source, checksum, and how often both stood before it. Descriptions of real tools
     come in one order and need no checksum."""
     seen = Counter[tuple[str, int]]()
     found = []
@@ -147,13 +148,13 @@ def scores(members: Sequence[Member]) -> Columns:
     tables = {member.name: scores_of(member) for member in members if member.scores}
     rows = {name: {key: row for row, key in enumerate(keys(table))} for name, table in tables.items()}
     last = list(tables)[-1]
-    common = [key for key in rows[last] if all(key in theirs for theirs in rows.values())]
+    common = [key for key in rows[last] if all(key in numbers for numbers in rows.values())]
     columns: Columns = {}
     for name, table in tables.items():
-        mine = np.array([rows[name][key] for key in common])
+        places = np.array([rows[name][key] for key in common])
         if name == last:
-            columns |= {column: table[column][mine] for column in ("label", "source", "language", "kind", "crc")}
-        columns |= {f"{column}_{name}": table[column][mine] for column in ("logit", "quiet")}
+            columns |= {column: table[column][places] for column in ("label", "source", "language", "kind", "crc")}
+        columns |= {f"{column}_{name}": table[column][places] for column in ("logit", "quiet")}
     return columns
 
 
@@ -206,6 +207,6 @@ def write_average(data: Path, work: Path, members: Sequence[Member] = MEMBERS) -
     found = left_out(columns, [member.name for member in members if member.scores], agrees)
     half = {name: found[name].astype(np.float16) for name in ("logit", "quiet")}
     np.savez_compressed(work / "left_out_scores.npz", allow_pickle=False, **(found | half))
-    told = {"members": [member.name for member in members], **agrees}
-    (work / "agreement.json").write_text(json.dumps(told, indent=1) + "\n")
+    summary = {"members": [member.name for member in members], **agrees}
+    (work / "agreement.json").write_text(json.dumps(summary, indent=1) + "\n")
     return found

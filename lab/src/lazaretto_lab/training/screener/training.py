@@ -66,7 +66,7 @@ class Recipe:
     dropout: float = 0.1
     seed: int = 0
     drawn: int = 0
-    """Trainings that differ in what is drawn alone begin with the same matrices, so their weights can be averaged."""
+    """Another draw of the same texts: such trainings begin with the same matrices, so their weights can be averaged."""
 
 
 @dataclass(frozen=True, slots=True)

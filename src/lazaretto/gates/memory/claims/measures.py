@@ -1,4 +1,4 @@
-"""Numbers in words, units and times of day: one form for each amount, however it is said, in four languages.
+"""Numbers in words, units and times of day: one form for each amount, in four languages.
 
 Written by hand, because the libraries that read number words do so in whole texts and in one language at a time, while
 a claim may mix two and has to keep the place of every value.
@@ -119,7 +119,7 @@ def number_words(text: str) -> list[int]:
 
 
 def number_of(words: str) -> float | None:
-    """What a number in words says; None for anything else."""
+    """The number that words stand for; None for anything else."""
     text = " ".join(words.casefold().split())
     if text in _PARTS or text in _COUNTS:
         return _PARTS.get(text, _COUNTS.get(text))
@@ -216,5 +216,5 @@ def same_time(first: str, second: str) -> bool:
     """Whether two times may be one: half past two is 02:30 and 14:30."""
     if OPEN_TIME not in (first[0], second[0]):
         return first == second
-    (hour, minute), (hour2, minute2) = (one.lstrip(OPEN_TIME).split(":")[:2] for one in (first, second))
+    (hour, minute), (hour2, minute2) = (time.lstrip(OPEN_TIME).split(":")[:2] for time in (first, second))
     return minute == minute2 and int(hour) % 12 == int(hour2) % 12
