@@ -139,9 +139,9 @@ def test_signs_that_stand_for_phrases_do_not_blow_a_text_up() -> None:
     assert len(read["unmasked"]) < 1_200 and ORDER in read["unmasked"]
 
 
-def test_what_was_compressed_is_read_as_far_as_its_beginning() -> None:
+def test_no_more_of_what_was_compressed_is_read_than_so_much() -> None:
     bomb = base64.b64encode(gzip.compress((f"{ORDER}. " * 1_000_000).encode())).decode()
-    assert len(readings(f"see {bomb}")["base64"]) == 100_000
+    assert 100_000 <= len(readings(f"see {bomb}")["base64"]) < 100_100, "stretches of it, with breaks between them"
 
 
 def test_a_hostile_text_cannot_ask_for_endless_decoding() -> None:

@@ -23,7 +23,7 @@ SECRETS = ("key", "apikey", "token", "password", "secret", "headers")
 """Settings whose values stay here, by the last word of their names; a key alone is none."""
 _LOGIN = re.compile(r"://[^/@\s]+@")
 _WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+")
-_ASKED = re.compile(r"([?&])([^=&#\s]+)=([^&#\s]+)")
+_ASKED = re.compile(r"([?&])([^?=&#\s]+)=([^&#\s]+)")
 """A name and its value in an address."""
 
 
