@@ -17,6 +17,7 @@ from lazaretto.gates.memory.claims.values import values_in
         ("fünfundsiebzig", 75), ("zweihundertfünfzig", 250), ("dreitausendfünfhundert", 3500), ("dreißig", 30),
         ("soixante-quinze", 75), ("quatre-vingt-dix-sept", 97), ("trois mille deux cents", 3200), ("vingt et un", 21),
         ("treinta y cinco", 35), ("veinticinco", 25), ("mil doscientos", 1200), ("ciento veinte", 120),
+        ("doscientas", 200), ("trescientas diez", 310),
         ("two dozen", 24), ("dos docenas", 24), ("ein Dutzend", 12), ("anderthalb", 1.5), ("half", 0.5),
     ],
 )  # fmt: skip

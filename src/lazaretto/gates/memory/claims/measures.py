@@ -32,7 +32,7 @@ _VALUES = {
     **_row(_EN_ONES, 1), **_row(_EN_TEENS, 10), **_row(_EN_TENS, 20, 10),
     **_row(_FR_ONES, 2), **_row(_FR_TEENS, 10), **_row(_FR_TENS, 20, 10),
     **_row(_ES_ONES, 2), **_row(_ES_TEENS, 10), **_row(_ES_TWENTIES, 21), **_row(_ES_TENS, 20, 10),
-    **_row(_ES_HUNDREDS, 100, 100), **_row(_ES_HUNDREDS.replace("os", "as"), 100, 100),
+    **_row(_ES_HUNDREDS, 100, 100), **_row(_ES_HUNDREDS.replace("tos", "tas"), 100, 100),
     "zero": 0.0, "un": 1.0, "une": 1.0, "una": 1.0, "uno": 1.0, "veintiún": 21.0, "cien": 100.0, "vingts": 20.0,
     "dix-sept": 17.0, "dix-huit": 18.0, "dix-neuf": 19.0,
 }  # fmt: skip
@@ -67,7 +67,7 @@ _ES_SMALL = (
     rf"(?:(?:{_any(_ES_TENS)})(?: y (?:un[oa]?|{_any(_ES_ONES)}))?|{_any(_ES_TWENTIES)}|veintiún|{_any(_ES_TEENS)}|"
     rf"{_any(_ES_ONES)})"
 )
-_ES_BIG = rf"(?:(?:cien|{_any(_ES_HUNDREDS).replace('os', '[oa]s')})\b(?: {_ES_SMALL})?|{_ES_SMALL})"
+_ES_BIG = rf"(?:(?:cien|{_any(_ES_HUNDREDS).replace('tos', 't[oa]s')})\b(?: {_ES_SMALL})?|{_ES_SMALL})"
 _ES = rf"(?:(?:{_ES_BIG} )?mil\b(?: {_ES_BIG})?|{_ES_BIG})"
 _DE_SMALL = (
     rf"(?:(?:(?:{_any(_DE_ONES)})und)?(?:{_any(_DE_TENS)}|dreissig)|{_any(_DE_TEENS)}|"
